@@ -1,0 +1,1 @@
+"""The demo on real data: ``python -m benchmark.demo``, or ``make demo``."""

@@ -1,0 +1,42 @@
+"""memdb, driven as a new user would."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import memdb
+from benchmark.records import Item, ItemStruct
+
+# name in the tables -> (class, serializer)
+FORMS: dict[str, tuple[type[Any], str]] = {
+    "memdb dataclass, binary": (Item, "binary"),
+    "memdb Struct, msgpack": (ItemStruct, "msgpack"),
+}
+
+
+class MemdbStore:
+    """A memdb collection; its methods are the collection's own, without a frame between."""
+
+    def __init__(self, path: Path | None, cls: type[Any], serializer: str, **settings: Any) -> None:
+        self._db = memdb.open(path, **settings)
+        items = self._db.collection(cls, name="items", serializer=serializer)
+        self.insert: Callable[[Any], object] = items.insert
+        self.insert_many: Callable[[list[Any]], object] = items.insert_many
+        self.get: Callable[[int], object] = items.get
+        self.delete: Callable[[int], object] = items.delete
+        self._update = items.update
+
+    def update(self, identity: int, count: int) -> object:
+        """Set one field."""
+        return self._update(identity, count=count)
+
+    def close(self) -> None:
+        """Close the database."""
+        self._db.close()
+
+
+def open_store(directory: Path, cls: type[Any], serializer: str, **settings: Any) -> MemdbStore:
+    """Open a fresh memdb file in ``directory``."""
+    return MemdbStore(directory / "items.memdb", cls, serializer, **settings)

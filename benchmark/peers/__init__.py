@@ -1,0 +1,1 @@
+"""The peers, each in a module of its own, and each optional."""

@@ -1,0 +1,103 @@
+"""The interface by which every store, ours and the peers', is driven."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Protocol
+
+from benchmark.records import make_distinct, repeat, shuffled_ids
+from benchmark.timing import time_call, time_each, time_pairs
+
+
+class Store(Protocol):
+    """An open store of records with identities from 1."""
+
+    def insert(self, record: Any) -> object:
+        """Write one record under the next identity."""
+
+    def insert_many(self, records: list[Any]) -> object:
+        """Write all records as one unit."""
+
+    def get(self, identity: int) -> object:
+        """Return the caller's own copy of a record."""
+
+    def update(self, identity: int, count: int) -> object:
+        """Set the field ``count`` of a record."""
+
+    def delete(self, identity: int) -> object:
+        """Remove a record."""
+
+    def close(self) -> None:
+        """Close the store."""
+
+
+class StoreContender:
+    """A store as a contender: a fresh file each round, closed outside of the timed part."""
+
+    def __init__(
+        self,
+        name: str,
+        make: Callable[[Path], Store],
+        cls: type[Any],
+        *,
+        count: int,
+        operations: int | None = None,
+        has_gc_rounds: bool = False,
+        workload: str | None = None,
+    ) -> None:
+        self.name = name
+        self.has_gc_rounds = has_gc_rounds
+        self._make = make
+        self._workload = workload
+        self._records = repeat(make_distinct(cls), count)
+        self._ids = shuffled_ids(count, operations or count)
+
+    def round(self, workload: str) -> tuple[int, int]:
+        """Do one round of ``workload`` (or of the one fixed at the beginning)."""
+        with tempfile.TemporaryDirectory(prefix="memdb-bench-") as directory:
+            store = self._make(Path(directory))
+            try:
+                return _TIMED[self._workload or workload](store, self._records, self._ids)
+            finally:
+                store.close()
+
+
+def _insert(store: Store, records: list[Any], ids: list[int]) -> tuple[int, int]:
+    return time_each(store.insert, records), len(records)
+
+
+def _insert_many(store: Store, records: list[Any], ids: list[int]) -> tuple[int, int]:
+    return time_call(lambda: store.insert_many(records)), len(records)
+
+
+def _get(store: Store, records: list[Any], ids: list[int]) -> tuple[int, int]:
+    store.insert_many(records)
+    for identity in ids:  # The first touch decodes; the steady state is what is timed.
+        store.get(identity)
+    return time_each(store.get, ids), len(ids)
+
+
+def _update(store: Store, records: list[Any], ids: list[int]) -> tuple[int, int]:
+    store.insert_many(records)
+    pairs = [(identity, 1000 + number) for number, identity in enumerate(ids)]
+    return time_pairs(store.update, pairs), len(pairs)
+
+
+def _delete(store: Store, records: list[Any], ids: list[int]) -> tuple[int, int]:
+    store.insert_many(records)
+    return time_each(store.delete, ids), len(ids)
+
+
+_TIMED: dict[str, Callable[[Store, list[Any], list[int]], tuple[int, int]]] = {
+    "insert": _insert,
+    "insert_many": _insert_many,
+    "get": _get,
+    "get_hot": _get,
+    "update": _update,
+    "delete": _delete,
+    "synced": _insert,
+    "insert_struct_msgpack": _insert,
+    "insert_dataclass_binary": _insert,
+}

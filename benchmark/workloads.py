@@ -1,0 +1,144 @@
+"""The named workloads, kept for ever: which contenders meet in each, and how often.
+
+Each runs in a process of its own: ``python -m benchmark.workloads NAME COUNT ROUNDS`` prints its
+series as JSON.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from benchmark import fresh
+from benchmark.ours import FORMS, open_store
+from benchmark.peers.floor import DictContender, SyncLoopContender
+from benchmark.records import Item, ItemStruct
+from benchmark.stores import Store, StoreContender
+from benchmark.timing import Contender, Series, run_rounds
+
+# Each synced operation waits for the disk: a few hundred tell as much as many.
+_SYNCED_COUNT = 300
+_HOT_COUNT = 5_000
+
+
+def run_workload(name: str, count: int, rounds: int) -> list[Series]:
+    """Run one workload in this process."""
+    if name in fresh.WORKLOADS:
+        return fresh.WORKLOADS[name](count, rounds)
+    return run_rounds(name, contenders(name, count), rounds)
+
+
+def contenders(name: str, count: int) -> list[Contender]:
+    """Return who takes part in a timed workload: ours first, then the peers, then the floor."""
+    return _WORKLOADS[name](count)
+
+
+def workload_names() -> list[str]:
+    """Return the names of all workloads, in the order in which they run."""
+    return [*_WORKLOADS, *fresh.WORKLOADS]
+
+
+def _ours(count: int, *, suffix: str = "", **options: Any) -> list[Contender]:
+    made: list[Contender] = []
+    for form, (cls, serializer) in FORMS.items():
+        settings = options.get("settings", {})
+        make = partial(open_store, cls=cls, serializer=serializer, **settings)
+        made.append(
+            StoreContender(
+                form + suffix,
+                make,
+                cls,
+                count=count,
+                operations=options.get("operations"),
+                has_gc_rounds=options.get("has_gc_rounds", True),
+                workload=options.get("workload"),
+            )
+        )
+    return made
+
+
+def _sqlite(
+    count: int, name: str = "sqlite3", operations: int | None = None, **options: Any
+) -> list[Contender]:
+    from benchmark.peers.sqlite import SqliteStore
+
+    def make(directory: Path) -> Store:
+        return SqliteStore(directory / "items.sqlite", **options)
+
+    return [StoreContender(name, make, Item, count=count, operations=operations)]
+
+
+def _lmdb(
+    count: int, name: str = "lmdb", operations: int | None = None, **options: Any
+) -> list[Contender]:
+    try:
+        from benchmark.peers.lightning import LmdbStore
+    except ImportError:
+        print("lmdb is not installed: its rows are left out", file=sys.stderr)
+        return []
+
+    def make(directory: Path) -> Store:
+        return LmdbStore(directory / "items.lmdb", **options)
+
+    return [StoreContender(name, make, ItemStruct, count=count, operations=operations)]
+
+
+def _beside_peers(count: int) -> list[Contender]:
+    return [*_ours(count), *_sqlite(count), *_lmdb(count)]
+
+
+def _insert_many(count: int) -> list[Contender]:
+    single = _ours(count, suffix=", insert one by one", workload="insert")
+    return [*_ours(count), *single, *_sqlite(count), *_lmdb(count)]
+
+
+def _get(count: int, operations: int | None = None) -> list[Contender]:
+    uncached = {"settings": {"cache": "none"}, "has_gc_rounds": False, "operations": operations}
+    return [
+        *_ours(count, operations=operations),
+        *_ours(count, suffix=', cache="none"', **uncached),
+        *_sqlite(count, "sqlite3, record built", operations),
+        *_sqlite(count, "sqlite3, row only", operations, rows=True),
+        *_lmdb(count, operations=operations),
+        DictContender("dict, generated copy", Item, count, operations),
+        DictContender("dict, Struct copy", ItemStruct, count, operations),
+    ]
+
+
+def _get_hot(count: int) -> list[Contender]:
+    """Few enough records for the processor's caches: what the code costs, without the memory."""
+    return _get(min(count, _HOT_COUNT), count)
+
+
+def _synced(count: int) -> list[Contender]:
+    count = min(count, _SYNCED_COUNT)
+    return [
+        *_ours(count, settings={"durability": "synced"}, has_gc_rounds=False),
+        *_sqlite(count, "sqlite3, FULL", synchronous="FULL"),
+        *_lmdb(count, "lmdb, sync", sync=True),
+        SyncLoopContender("pwrite + fdatasync", count, reserved=False),
+        SyncLoopContender("pwrite + fdatasync, reserved", count, reserved=True),
+    ]
+
+
+_WORKLOADS: dict[str, Callable[[int], list[Contender]]] = {
+    "insert": _beside_peers,
+    "insert_struct_msgpack": lambda count: [_ours(count)[1], *_sqlite(count), *_lmdb(count)],
+    "insert_dataclass_binary": lambda count: [_ours(count)[0], *_sqlite(count), *_lmdb(count)],
+    "insert_many": _insert_many,
+    "get": _get,
+    "get_hot": _get_hot,
+    "update": _beside_peers,
+    "delete": _beside_peers,
+    "synced": _synced,
+}
+
+
+if __name__ == "__main__":
+    found = run_workload(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))
+    sys.stdout.buffer.write(orjson.dumps([each.to_dict() for each in found]))

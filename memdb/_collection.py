@@ -1,0 +1,483 @@
+"""A collection: the records of one class, as the user meets them."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Generic, Literal, NamedTuple, TypeVar, overload
+
+import msgspec
+import numpy as np
+
+from memdb import _hot
+from memdb._config import nearest
+from memdb._statistics import CollectionStats, collection_stats
+from memdb._store import Store
+from memdb.errors import IdentityError, RecordTypeError, TransactionError
+from memdb.query import Expression, compile_condition
+from memdb.serializers import shape_of
+from memdb.storage import Kind
+
+T = TypeVar("T")
+D = TypeVar("D")
+
+Predicate = Expression | Callable[[T], object]
+Outcome = Literal["inserted", "updated", "unchanged"]
+
+
+class PutResult(NamedTuple):
+    """What `Collection.put` did.
+
+    Attributes:
+        identity: Of the record.
+        outcome: ``"inserted"``, ``"updated"``, or ``"unchanged"`` when nothing was written.
+    """
+
+    identity: int
+    outcome: Outcome
+
+
+@dataclass(frozen=True, slots=True)
+class Version(Generic[T]):
+    """One state in the history of a record.
+
+    Attributes:
+        record: A copy; None where it was deleted.
+        kind: ``"inserted"``, ``"updated"`` or ``"deleted"``.
+        time: When it was committed, UTC, to a millisecond.
+    """
+
+    record: T | None
+    kind: Literal["inserted", "updated", "deleted"]
+    time: datetime
+
+
+class Collection(Generic[T]):
+    """The records of one class in a database; made by `Database.collection`.
+
+    Reads like a mapping from identity to record. Every record that comes out is a copy (or
+    can't be changed), every record that goes in is stored as it is at that moment.
+
+    Threads: all methods may be called from any thread at once. Reads take no lock; a commit is
+    seen wholly or not at all.
+
+    >>> import memdb
+    >>> from dataclasses import dataclass
+    >>> @dataclass
+    ... class City:
+    ...     name: str
+    ...     people: int
+    ...     id: int = 0
+    >>> db = memdb.open(None)
+    >>> cities = db.collection(City)
+    >>> paris = cities.insert(City("Paris", 2_100_000))
+    >>> cities[paris]
+    City(name='Paris', people=2100000, id=1)
+    >>> cities.update(paris, people=2_102_650)
+    True
+    >>> cities.find(name="Paris").people
+    2102650
+    >>> db.close()
+    """
+
+    _store: Store
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    # -- reading -------------------------------------------------------------------------
+
+    @property
+    def name(self) -> str:
+        """The name of the collection in the file."""
+        return self._store.name
+
+    def __repr__(self) -> str:
+        return f"<Collection {self._store.name!r} of {self._store.engine.place}>"
+
+    def __getitem__(self, identity: int) -> T:
+        """Return a copy of the record.
+
+        Raises:
+            RecordNotFoundError: There is none (a ``KeyError``).
+            DamageError: Its bytes do not match their checksum.
+            DecodeError: Its bytes do not fit the class.
+
+        Cost: O(1); one dict lookup and the copy once the record was read before.
+        """
+        record = self._store.read(identity)
+        if record is None:
+            raise self._store.not_found(identity)
+        return record  # type: ignore[no-any-return]
+
+    @overload
+    def get(self, identity: int) -> T | None: ...
+    @overload
+    def get(self, identity: int, default: D) -> T | D: ...
+    def get(self, identity: int, default: Any = None) -> Any:
+        """Return a copy of the record, ``default`` when there is none.
+
+        Raises:
+            DamageError: Its bytes do not match their checksum.
+            DecodeError: Its bytes do not fit the class.
+
+        Cost: as ``[]``.
+        """
+        record = self._store.read(identity)
+        return default if record is None else record
+
+    def __contains__(self, identity: object) -> bool:
+        """Whether a record has this identity. Cost: O(1)."""
+        return self._store.exists(identity)
+
+    def __len__(self) -> int:
+        """Return the number of records. Cost: O(1), in a transaction O(its changes)."""
+        store = self._store
+        store.engine.log.raise_if_closed()
+        count = len(store.identities)
+        transaction = store.engine.current()
+        if transaction is not None:
+            for identity, payload in transaction.changes(store).items():
+                count += (payload is not None) - (store.identities.find(identity) != 0)
+        return count
+
+    def __bool__(self) -> bool:
+        """Return True: a collection is not false for being empty."""
+        return True
+
+    def __iter__(self) -> Iterator[T]:
+        """Iterate over copies of the records as they are now, rising by identity.
+
+        What is changed during the iteration does not show in it.
+        """
+        store = self._store
+        return map(store.given, store.scan(store.snapshot()))
+
+    def ids(self) -> list[int]:
+        """Return the identities, rising. Cost: O(records), nothing is decoded."""
+        store = self._store
+        identities, _, _, changes = store.snapshot()
+        if not changes:
+            return [*identities.tolist()]
+        present = {i: True for i in identities.tolist()}
+        present.update((i, payload is not None) for i, payload in changes.items())
+        return sorted(identity for identity, is_there in present.items() if is_there)
+
+    def items(self) -> Iterator[tuple[int, T]]:
+        """Iterate over identities and copies of the records, as iterating over it does."""
+        store = self._store
+        return ((row[0], store.given(row)) for row in store.scan(store.snapshot()))
+
+    def find(self, condition: Predicate[T] | None = None, /, **equals: Any) -> T | None:
+        """Return a copy of the first record that matches, by identity, or None.
+
+        Args:
+            condition: An expression of `F`, or a callable that is given a copy of each record.
+            equals: Fields and what they must equal, besides.
+
+        Raises:
+            QueryError: A field does not exist, or the condition is none.
+
+        Cost: O(records) up to the match. ``find(id=...)`` is a `get`.
+        """
+        store = self._store
+        identity = equals.get(store.shape.identity or "")
+        if condition is None and len(equals) == 1 and type(identity) is int:
+            return self.get(identity)
+        compiled = compile_condition(condition, equals, store.shape)
+        for row in store.matching(compiled):
+            return store.given(row)  # type: ignore[no-any-return]
+        return None
+
+    def find_all(self, condition: Predicate[T] | None = None, /, **equals: Any) -> list[T]:
+        """Return copies of all records that match, rising by identity.
+
+        The arguments, errors and cost are those of `find`.
+        """
+        store = self._store
+        compiled = compile_condition(condition, equals, store.shape)
+        return [store.given(row) for row in store.matching(compiled)]
+
+    def count(self, condition: Predicate[T] | None = None, /, **equals: Any) -> int:
+        """Return how many records match; the arguments and errors are those of `find`.
+
+        Cost: O(records), O(1) without a condition. Nothing is copied, unless the condition is
+        a callable.
+        """
+        if condition is None and not equals:
+            return len(self)
+        compiled = compile_condition(condition, equals, self._store.shape)
+        return sum(1 for _ in self._store.matching(compiled))
+
+    def exists(self, condition: Predicate[T] | None = None, /, **equals: Any) -> bool:
+        """Whether a record matches; the arguments and errors are those of `find`."""
+        if condition is None and not equals:
+            return len(self) > 0
+        compiled = compile_condition(condition, equals, self._store.shape)
+        return any(True for _ in self._store.matching(compiled))
+
+    def history(self, identity: int) -> list[Version[T]]:
+        """Return the committed versions of a record, oldest first; empty if it never was.
+
+        Cost: O(versions in the file), vectorised, and the decoding of those found.
+        """
+        store = self._store
+        log = store.engine.log
+        log.raise_if_closed()
+        if type(identity) is not int:
+            return []
+        with log.lock:
+            stop = log.next_slot
+        pointers = log.pointers(1, stop)
+        is_wanted = (pointers["identity"] == identity) & (
+            pointers["collection"] == store.collection_id
+        )
+        return [
+            Version(
+                None if kind is Kind.DELETED else store.record_at(slot),
+                kind.name.lower(),  # type: ignore[arg-type]
+                datetime.fromtimestamp(log.time_of(slot) / 1e9, UTC),
+            )
+            for slot, kind in (
+                (int(row) + 1, Kind(int(pointers["kind"][row])))
+                for row in np.flatnonzero(is_wanted)
+            )
+        ]
+
+    def stats(self) -> CollectionStats:
+        """Return counts and sizes of live, stale and deleted versions.
+
+        Cost: O(versions in the file), vectorised; no record is read.
+        """
+        log = self._store.engine.log
+        log.raise_if_closed()
+        return collection_stats(
+            self._store.name,
+            self._store.collection_id,
+            log.pointers(),
+            log.last_identities.get(self._store.collection_id, 0),
+        )
+
+    # -- writing -------------------------------------------------------------------------
+
+    def insert(self, record: T) -> int:
+        """Insert a record and return its identity.
+
+        Args:
+            record: Of exactly the collection's class. It is not changed and not kept. Where its
+                class has a field ``id`` that is not 0 or None, that is the identity.
+
+        Raises:
+            RecordTypeError: The record is of another class.
+            EncodeError: A value can't be held; the message has the path of the field.
+            IdentityError: Its ``id`` can't be an identity.
+            DuplicateIdentityError: A record with this ``id`` is there already.
+            ReadOnlyError, ClosedError: The database can't be written.
+            WriteError: The disk refused; nothing was changed.
+
+        Cost: O(1), one encoding, one copy into the mapped file; one sync when ``"synced"``.
+        """
+        return self._store.insert(record)
+
+    def insert_many(self, records: Iterable[T]) -> list[int]:
+        """Insert records as one commit, all or none, and return their identities in order.
+
+        The errors are those of `insert`. Cost: less than half of as many inserts.
+        """
+        return self._store.insert_many(list(records))
+
+    def put(self, record: T) -> PutResult:
+        """Insert a record, or replace the one with its ``id``.
+
+        An unchanged record writes nothing.
+
+        Raises:
+            RecordTypeError: The class has no field ``id``.
+            MemdbError: As `insert` and `update`.
+        """
+        store = self._store
+        identity = store.identity_of(record)
+        if store.shape.identity is None:
+            raise RecordTypeError(
+                f"{store.name}: put() finds the record by its field 'id', which"
+                f" {store.shape.cls.__qualname__} does not have. Use insert() or update()."
+            )
+        while True:
+            if not identity or not store.exists(identity):
+                # Between exists and here nobody else may have inserted it: insert refuses.
+                return PutResult(self.insert(record), "inserted")
+            store.engine.refuse_change()
+            outcome = store.replace(identity, store.current_state(identity), record)
+            if outcome is not None:
+                return PutResult(identity, "updated" if outcome else "unchanged")
+
+    def update(
+        self,
+        identity: int,
+        change: T | Callable[[T], T | None] | None = None,
+        /,
+        **fields: Any,
+    ) -> bool:
+        """Change a record.
+
+        Args:
+            identity: The record's.
+            change: A record that takes its place; or a function that is given a copy, which it
+                changes or for which it returns another record. It may be called again when
+                another thread changed the record meanwhile.
+            fields: New values of fields, set after ``change``.
+
+        Returns:
+            Whether anything was written; not so when the record is as before.
+
+        Raises:
+            RecordNotFoundError: There is no such record.
+            RecordTypeError: A field does not exist, or the new record is of another class.
+            IdentityError: The change would alter the identity.
+            EncodeError, ReadOnlyError, ClosedError, WriteError: As `insert`.
+
+        Cost: O(1), a copy, an encoding and an append.
+        """
+        store = self._store
+        store.engine.refuse_change()
+        while True:
+            state = store.current_state(identity)
+            record = self._changed(identity, state.record, change, fields)
+            outcome = store.replace(identity, state, record)
+            if outcome is not None:
+                return outcome
+
+    def _changed(self, identity: int, record: Any, change: Any, fields: dict[str, Any]) -> Any:
+        store = self._store
+        shape = store.shape
+        if change is not None:
+            if type(change) is shape.cls:
+                record = change
+            elif callable(change):
+                result = change(record)
+                record = record if result is None else result
+            else:
+                raise RecordTypeError(
+                    f"{store.name}: {type(change).__qualname__} is neither a"
+                    f" {shape.cls.__qualname__} nor a function that changes one."
+                )
+            own = store.identity_of(record)
+            if own not in (0, identity):
+                raise IdentityError(
+                    f"{store.name}: record {identity} can't become {own}: an identity never"
+                    " changes. Insert a new record and delete this one."
+                )
+        if not fields:
+            return record
+        if fields.get(shape.identity or "", identity) != identity:
+            raise IdentityError(
+                f"{store.name}: record {identity} can't become"
+                f" {fields[shape.identity or '']!r}: an identity never changes."
+                " Insert a new record and delete this one."
+            )
+        return self._with_fields(record, fields, is_own=record is not change)
+
+    def _with_fields(self, record: Any, fields: dict[str, Any], *, is_own: bool) -> Any:
+        shape = self._store.shape
+        if shape.kind == "dict":
+            return record | fields
+        names = [field.name for field in shape.fields]
+        for name in fields:
+            if name not in names:
+                raise RecordTypeError(
+                    f"{self._store.name}: {shape.cls.__qualname__} has no field {name!r}."
+                    f"{nearest(name, names)}"
+                )
+        if shape.kind == "namedtuple":
+            return record._replace(**fields)
+        if not is_own:
+            record = self._store.cloner(record)
+        set_field = msgspec.structs.force_setattr if shape.kind == "struct" else object.__setattr__
+        for name, value in fields.items():
+            set_field(record, name, value)
+        return record
+
+    @contextlib.contextmanager
+    def edit(self, identity: int) -> Iterator[T]:
+        """Give a copy of a record to be changed, and write it back at the end of the block.
+
+        Nothing is written when the block raises, or has changed nothing.
+
+        Raises:
+            RecordNotFoundError: There is no such record.
+            TransactionError: Somebody else changed the record meanwhile; nothing is written.
+            RecordTypeError: The record can't be changed in place; use `update`.
+            MemdbError: As `update`.
+        """
+        store = self._store
+        store.engine.refuse_change()
+        if store.shape.is_frozen or store.shape.kind == "namedtuple":
+            raise RecordTypeError(
+                f"{store.name}: {store.shape.cls.__qualname__} can't be changed in place."
+                " Use update() with new values or a function that returns a new record."
+            )
+        state = store.current_state(identity)
+        record = state.record
+        yield record
+        self._changed(identity, record, record, {})
+        if store.replace(identity, state, record) is None:
+            raise TransactionError(
+                f"{store.name}: record {identity} was changed by somebody else during edit()."
+                " Nothing was written. Try again, or use update() with a function."
+            )
+
+    def delete(self, identity: int) -> None:
+        """Delete a record.
+
+        Raises:
+            RecordNotFoundError: There is no such record.
+            ReadOnlyError, ClosedError, WriteError: As `insert`.
+
+        Cost: O(1), one append of 72 bytes.
+        """
+        self._store.engine.refuse_change()
+        self._store.delete(identity)
+
+    def __delitem__(self, identity: int) -> None:
+        """Delete a record, as `delete`."""
+        self.delete(identity)
+
+    def clear(self) -> int:
+        """Delete all records as one commit and return how many there were."""
+        self._store.engine.refuse_change()
+        return self._store.clear()
+
+
+def make_collection(store: Store) -> Collection[Any]:
+    """Return the collection of a store, with its generated methods.
+
+    They live in a class of its own: a method that is found on the class is called faster than
+    one on the instance, and ``[]`` is looked for there only.
+    """
+    base: type[Collection[Any]] = Collection
+    cls = type("Collection", (base,), dict(_hot.read_methods(store, base)))
+    cls.__module__ = base.__module__
+
+    def add_insert() -> None:
+        for name, method in _hot.insert_method(store, base).items():
+            setattr(cls, name, method)
+
+    store.on_numbers = add_insert
+    if store.writer_id:
+        add_insert()
+    collection: Collection[Any] = cls(store)
+    return collection
+
+
+def shape_for(cls_or_name: object) -> tuple[str, Any]:
+    """Return the name and the shape for what `Database.collection` was given."""
+    if isinstance(cls_or_name, str):
+        return cls_or_name, shape_of(None)
+    if not isinstance(cls_or_name, type) or issubclass(cls_or_name, Mapping | dict):
+        raise RecordTypeError(
+            f"A collection is made for a record class, or by a name for plain dicts, not for"
+            f" {cls_or_name!r}."
+        )
+    return cls_or_name.__name__, shape_of(cls_or_name)

@@ -1,0 +1,429 @@
+"""The settings of a database: where they come from, what they may be, and what each one costs.
+
+`Config` is a frozen value. It is built by keyword, read by `Config.load` from a TOML or JSON file,
+a mapping or the environment, and joined with the keywords of `memdb.open` by `resolve`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import math
+import os
+import tomllib
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Literal, cast
+
+import orjson
+
+from memdb.errors import ConfigError
+from memdb.serializers import get_serializer
+
+if TYPE_CHECKING:
+    from memdb.serializers import Serializer
+
+Mode = Literal["rw", "r", "append"]
+Durability = Literal["buffered", "written", "synced"]
+
+MODES: Final = ("rw", "r", "append")
+DURABILITIES: Final = ("buffered", "written", "synced")
+CLONERS: Final = ("auto", "roundtrip", "fields", "share")
+CACHES: Final = ("all", "none")
+
+LONGEST_FLUSH_INTERVAL_S: Final = 86_400.0
+
+# What only a writer does: to ask for it when reading is a misunderstanding worth an error.
+WRITER_SETTINGS: Final = ("durability", "flush_interval", "checkpoint_interval")
+
+_PREFIX: Final = "MEMDB_"
+
+# Variables of this prefix that are switches of the program, not settings of a database.
+_OTHER_VARIABLES: Final = frozenset({"MEMDB_VERIFY"})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config:
+    """Hold every setting of a database as one immutable, checked value.
+
+    Each wrong setting is named in one `ConfigError`, not only the first. What a collection may
+    override (`serializer`, `cloner`, `cache`) is the default for its database here.
+
+    Args:
+        serializer: How records become bytes: `"json"`, `"msgpack"`, `"binary"`, `"pickle"`, the
+            name of a registered one, a dotted path `"package.module:factory"`, or a `Serializer`.
+            Effect: the form of versions written from now on; each version remembers its own.
+            Cost: `"binary"` is the smallest and fastest for dataclasses, `"json"` the most
+            readable and the slowest. Risk: `"pickle"` runs code that the file names, so that
+            it is for files you trust only. Default: `"binary"`. While open: per collection, when
+            it is first asked for; on reopening at will, old versions stay readable.
+        cloner: How a record is copied where it crosses the boundary: `"auto"`, `"roundtrip"`,
+            `"fields"`, `"share"`, a callable, or a dotted path `"package.module:function"`.
+            Effect: what a reader may change without touching the cache. Cost: `"auto"` shares
+            immutable records and copies others with generated code; `"roundtrip"` costs an encode
+            and a decode. Risk: `"fields"` shares nested lists and dicts, `"share"` shares
+            everything, so that a careless reader changes what all others see until the next
+            reopen. Default: `"auto"`. While open: per collection, when it is first asked for.
+        durability: What a returned call promises: `"buffered"`, `"written"` or `"synced"`.
+            Effect: `"written"` survives the process being killed, `"synced"` power loss too,
+            `"buffered"` neither before the next flush. Cost: `"synced"` waits for the disk at
+            each commit; the other two do not. Risk: the changes since the last flush are
+            lost when power fails (and, under `"buffered"`, when the process is killed).
+            Default: `"written"`. While open: no.
+        flush_interval: Seconds between two background flushes, above 0, at most 86,400.
+            Effect: an upper bound on what power loss can take under `"buffered"` and `"written"`;
+            none under `"synced"`. Cost: one sync each interval in which something changed.
+            Risk: a long interval loses more. Default: 1.0. While open: no.
+        cache: Which decoded records stay in memory: `"all"`, `"none"`, or their number, at least 1.
+            Effect: a cached record is read with a copy only, another one is decoded first.
+            Cost: memory for each record kept. Risk: `"all"` grows with the records that are
+            touched. Default: `"all"`. While open: per collection, when it is first asked for.
+        checkpoint_interval: Versions between two automatic checkpoints, at least 1.
+            Effect: an upper bound on what opening after a crash has to walk. Cost: writing the
+            pointers of that many versions a second time. Risk: a small one makes the file
+            grow faster, a large one makes opening after a crash slower. Default: 65,536. While
+            open: no.
+
+    Raises:
+        ConfigError: A setting has a value that is not allowed; the message names all of them.
+
+    Example:
+        >>> Config(durability="synced", cache=100_000).cache
+        100000
+        >>> Config(durability="sinced")
+        Traceback (most recent call last):
+        ...
+        memdb.errors.ConfigError: durability='sinced' is not allowed. Use 'buffered', 'written' \
+or 'synced'. Did you mean 'synced'?
+    """
+
+    serializer: str | Serializer = "binary"
+    cloner: str | Callable[[Any], Any] = "auto"
+    durability: Durability = "written"
+    flush_interval: float = 1.0
+    cache: Literal["all", "none"] | int = "all"
+    checkpoint_interval: int = 65_536
+
+    def __post_init__(self) -> None:
+        problems = [
+            problem
+            for name, check in _CHECKS.items()
+            if (problem := check(name, getattr(self, name))) is not None
+        ]
+        if problems:
+            raise ConfigError(" ".join(problems))
+        object.__setattr__(self, "flush_interval", float(self.flush_interval))
+
+    @classmethod
+    def load(cls, source: str | os.PathLike[str] | Mapping[str, Any] | None = None) -> Config:
+        """Read a configuration from a file, a mapping or the environment.
+
+        A file ends in `.toml` or `.json`. Where a file or a mapping holds a table `memdb`,
+        only that table is read, so that the settings can live in a file of the program's own. In
+        the environment each setting is a variable in capitals, `MEMDB_FLUSH_INTERVAL=0.5`, and
+        each variable of that prefix must be a setting (`MEMDB_VERIFY` alone is something else).
+
+        Args:
+            source: A path, a mapping of settings, or None for the environment.
+
+        Returns:
+            The configuration; settings that the source does not name have their defaults.
+
+        Raises:
+            ConfigError: The file is missing, unreadable, of another suffix or malformed, or a
+                setting is unknown or wrong.
+
+        Example:
+            >>> Config.load({"memdb": {"cache": "none"}, "window": {"width": 80}}).cache
+            'none'
+        """
+        if source is None:
+            return cls._from(_read_environment(os.environ), "the environment")
+        if isinstance(source, Mapping):
+            return cls._from(_table(source, "the mapping"), "the mapping")
+        if isinstance(source, (str, os.PathLike)):
+            return cls._from(_table(_read_file(Path(source)), str(source)), str(source))
+        raise ConfigError(
+            f"A configuration can't be read from a {type(source).__name__}. "
+            "Give a path to a .toml or .json file, a mapping, or None for the environment."
+        )
+
+    @classmethod
+    def merge(
+        cls,
+        config: Config | Mapping[str, Any] | str | os.PathLike[str] | None,
+        settings: Mapping[str, Any],
+    ) -> Config:
+        """Return `config` with `settings` over it; None stands for the defaults.
+
+        Args:
+            config: A configuration, or what `load` can read one from; the environment is never
+                read here.
+            settings: Settings that win over those of `config`.
+
+        Returns:
+            `config` itself when there is nothing to override.
+
+        Raises:
+            ConfigError: A setting is unknown or wrong, or `config` can't be read.
+
+        Example:
+            >>> Config.merge(Config(cache="none"), {"flush_interval": 5}).flush_interval
+            5.0
+        """
+        if config is None:
+            base = cls()
+        elif isinstance(config, Config):
+            base = config
+        else:
+            base = cls.load(config)
+        return base.replace(**settings)
+
+    def replace(self, **settings: Any) -> Config:
+        """Return a copy with some settings changed.
+
+        Args:
+            settings: The settings to change, by name.
+
+        Returns:
+            This configuration itself when no setting is given.
+
+        Raises:
+            ConfigError: A setting is unknown or wrong.
+
+        Example:
+            >>> Config().replace(cache=10).cache
+            10
+        """
+        if not settings:
+            return self
+        _refuse_unknown(settings, "")
+        return dataclasses.replace(self, **settings)
+
+    @classmethod
+    def _from(cls, settings: Mapping[str, Any], origin: str) -> Config:
+        """Build a configuration, naming in each error where the settings come from."""
+        _refuse_unknown(settings, origin)
+        try:
+            return cls(**settings)
+        except ConfigError as error:
+            raise ConfigError(f"In {origin}: {error}") from None
+
+
+def resolve(
+    path: str | os.PathLike[str] | None,
+    mode: str,
+    config: Config | Mapping[str, Any] | str | os.PathLike[str] | None,
+    settings: Mapping[str, Any],
+) -> Config:
+    """Return the settings for opening `path`, or refuse what contradicts itself.
+
+    A writer's setting contradicts mode `"r"` when it is given as a keyword. In a `config` it does
+    not: a reader and a writer may share one.
+
+    Args:
+        path: The file; None for a database in memory only.
+        mode: `"rw"`, `"r"` or `"append"`.
+        config: What to start from; None for the defaults.
+        settings: The keywords of `memdb.open`.
+
+    Returns:
+        The settings that hold.
+
+    Raises:
+        ConfigError: The mode or a setting is unknown or wrong, or they contradict each other.
+    """
+    problem = _one_of(MODES)("mode", mode)
+    if problem is not None:
+        raise ConfigError(problem)
+    resolved = Config.merge(config, settings)
+    if path is None and mode != "rw":
+        raise ConfigError(
+            f"mode={mode!r} contradicts path=None: a database in memory starts empty. "
+            "Give a path, or leave the mode at 'rw'."
+        )
+    if path is None and resolved.durability == "synced":
+        raise ConfigError(
+            "durability='synced' contradicts path=None: a database in memory has nothing to "
+            "sync. Give a path, or leave out the durability."
+        )
+    for_writers = [name for name in WRITER_SETTINGS if name in settings]
+    if mode == "r" and for_writers:
+        raise ConfigError(
+            f"mode='r' contradicts {_join(for_writers, 'and')}: a reader writes nothing. "
+            "Leave out what is for writers, or open with mode='rw'."
+        )
+    return resolved
+
+
+def nearest(name: object, names: Iterable[str]) -> str:
+    """Return `" Did you mean 'x'?"` for the closest of `names`, or nothing when none is close."""
+    if not isinstance(name, str):
+        return ""
+    found = difflib.get_close_matches(name.lower(), list(names), n=1)
+    return f" Did you mean {found[0]!r}?" if found else ""
+
+
+def _join(names: Iterable[object], word: str) -> str:
+    """Join names for a sentence: `a, b or c`."""
+    texts = [str(name) for name in names]
+    return f" {word} ".join([", ".join(texts[:-1]), texts[-1]] if len(texts) > 1 else texts)
+
+
+def _refuse_unknown(settings: Mapping[str, Any], origin: str) -> None:
+    """Raise one error that names every setting that does not exist."""
+    known = [field.name for field in dataclasses.fields(Config)]
+    unknown = [name for name in settings if name not in known]
+    if not unknown:
+        return
+    parts = [f"There is no setting {name!r}.{nearest(name, known)}" for name in unknown]
+    where = f"In {origin}: " if origin else ""
+    raise ConfigError(f"{where}{' '.join(parts)} The settings are {_join(known, 'and')}.")
+
+
+def _read_file(path: Path) -> Mapping[str, Any]:
+    """Read a TOML or JSON file whole; every way to fail is a ConfigError that names it."""
+    suffix = path.suffix.lower()
+    if suffix not in (".toml", ".json"):
+        raise ConfigError(
+            f"{path}: a configuration file ends in .toml or .json, not in {suffix or 'nothing'!r}."
+        )
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        raise ConfigError(f"{path}: there is no such configuration file.") from None
+    except OSError as error:
+        raise ConfigError(f"{path}: can't be read ({error.strerror or error}).") from error
+    try:
+        content = tomllib.loads(data.decode()) if suffix == ".toml" else orjson.loads(data)
+    except ValueError as error:
+        raise ConfigError(f"{path}: is not valid {suffix[1:].upper()} ({error}).") from error
+    if not isinstance(content, dict):
+        raise ConfigError(f"{path}: must hold an object of settings.")
+    return content
+
+
+def _table(settings: Mapping[str, Any], origin: str) -> Mapping[str, Any]:
+    """Return the table `memdb` of a larger configuration, or all of it when it has none."""
+    if "memdb" not in settings:
+        return settings
+    table = settings["memdb"]
+    if not isinstance(table, Mapping):
+        raise ConfigError(f"In {origin}: 'memdb' must be a table of settings.")
+    return table
+
+
+def _read_environment(environment: Mapping[str, str]) -> dict[str, Any]:
+    """Return the settings among the variables, converted from text where they are numbers."""
+    settings: dict[str, Any] = {}
+    for variable, text in environment.items():
+        if variable.startswith(_PREFIX) and variable not in _OTHER_VARIABLES:
+            name = variable.removeprefix(_PREFIX).lower()
+            settings[name] = _CONVERSIONS.get(name, str)(text)
+    return settings
+
+
+def _to_int(text: str) -> int | str:
+    """Return the integer that `text` spells, or `text` itself for the check to refuse."""
+    try:
+        return int(text)
+    except ValueError:
+        return text
+
+
+def _to_float(text: str) -> float | str:
+    """Return the number that `text` spells, or `text` itself for the check to refuse."""
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+_CONVERSIONS: Final[dict[str, Callable[[str], Any]]] = {
+    "cache": _to_int,
+    "checkpoint_interval": _to_int,
+    "flush_interval": _to_float,
+}
+
+
+def _wrong(name: str, value: object, allowed: str, hint: str = "") -> str:
+    """Say which setting is wrong, with which value, and what is allowed."""
+    return f"{name}={value!r} is not allowed. Use {allowed}.{hint}"
+
+
+def _one_of(names: tuple[str, ...]) -> Callable[[str, object], str | None]:
+    """Return a check for a setting that is one of `names`."""
+
+    def check(name: str, value: object) -> str | None:
+        if isinstance(value, str) and value in names:
+            return None
+        return _wrong(name, value, _join(map(repr, names), "or"), nearest(value, names))
+
+    return check
+
+
+def _check_serializer(name: str, value: object) -> str | None:
+    """Refuse a name that is not registered; a dotted path is imported only when it is used."""
+    if isinstance(value, str) and ":" in value:
+        return None if _is_dotted_path(value) else _wrong(name, value, "'package.module:factory'")
+    try:
+        get_serializer(cast("str | Serializer", value))
+    except ConfigError as error:
+        return f"{name}={value!r} is not allowed: {error}"
+    return None
+
+
+def _check_cloner(name: str, value: object) -> str | None:
+    """Refuse what is neither a known name, a dotted path nor a callable."""
+    if callable(value) or (isinstance(value, str) and (value in CLONERS or _is_dotted_path(value))):
+        return None
+    allowed = f"{', '.join(map(repr, CLONERS))}, 'package.module:function' or a callable"
+    return _wrong(name, value, allowed, nearest(value, CLONERS))
+
+
+def _check_flush_interval(name: str, value: object) -> str | None:
+    """Refuse what is not a number of seconds that a thread can wait for."""
+    if (
+        isinstance(value, (int, float))
+        and not isinstance(value, bool)
+        and 0 < value <= LONGEST_FLUSH_INTERVAL_S
+        and math.isfinite(value)
+    ):
+        return None
+    return _wrong(name, value, "seconds above 0 and at most 86400")
+
+
+def _check_cache(name: str, value: object) -> str | None:
+    """Refuse what is neither a policy nor a number of records."""
+    if _is_count(value) or (isinstance(value, str) and value in CACHES):
+        return None
+    hint = nearest(value, CACHES)
+    return _wrong(name, value, "'all', 'none' or a number of records, at least 1", hint)
+
+
+def _check_checkpoint_interval(name: str, value: object) -> str | None:
+    """Refuse what is not a positive number of versions."""
+    return None if _is_count(value) else _wrong(name, value, "a number of versions, at least 1")
+
+
+def _is_count(value: object) -> bool:
+    """Whether `value` is an integer of at least 1; True is not meant as one."""
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 1
+
+
+def _is_dotted_path(value: str) -> bool:
+    """Whether `value` has the form `package.module:name`."""
+    module, colon, name = value.partition(":")
+    parts = [*module.split("."), *name.split(".")]
+    return bool(colon) and all(part.isidentifier() for part in parts)
+
+
+_CHECKS: Final[dict[str, Callable[[str, object], str | None]]] = {
+    "serializer": _check_serializer,
+    "cloner": _check_cloner,
+    "durability": _one_of(DURABILITIES),
+    "flush_interval": _check_flush_interval,
+    "cache": _check_cache,
+    "checkpoint_interval": _check_checkpoint_interval,
+}

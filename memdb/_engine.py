@@ -1,0 +1,214 @@
+"""What the collections of one open database share: the log, the catalogue, whose turn it is."""
+
+from __future__ import annotations
+
+import os
+import threading
+import weakref
+from collections.abc import Callable
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from memdb.errors import ReadOnlyError, TransactionError
+from memdb.storage import Kind, Log
+
+if TYPE_CHECKING:
+    from memdb._config import Config
+    from memdb._store import Store
+    from memdb._transaction import Transaction
+
+R = TypeVar("R")
+
+
+class Engine:
+    """The shared state of one open database.
+
+    Threads: every method may be called from any thread unless it says that the log's lock must
+    be held.
+
+    Attributes:
+        stores: Collection name -> its store.
+        transaction: The one that is open, or None.
+        is_publishing: A commit of several versions is being made visible. A reader that finds
+            it set after it has looked a slot up looks again under the lock, so that it sees
+            each commit wholly or not at all.
+    """
+
+    def __init__(self, log: Log, config: Config, mode: str) -> None:
+        self.log = log
+        self.config = config
+        self.mode = mode
+        self.stores: dict[str, Store] = {}
+        self.transaction: Transaction | None = None
+        self.is_publishing = False
+        self.is_synced = config.durability == "synced" and mode != "r"
+        self._turn = threading.Lock()
+        self._current: ContextVar[Transaction | None] = ContextVar("transaction", default=None)
+        catalogue = log.catalogue
+        self.collections: list[dict[str, Any]] = list(catalogue.get("collections", ()))
+        self.writers: list[dict[str, Any]] = list(catalogue.get("writers", ()))
+        _open_engines.add(self)
+        # Also at the normal end of the process, so that what is buffered is flushed.
+        self._finalizer = weakref.finalize(self, log.close)
+
+    @property
+    def place(self) -> str:
+        """What messages call the database."""
+        return self.log.path or "memory"
+
+    def close(self) -> None:
+        """Close the log and let go of every cached record."""
+        self._finalizer.detach()
+        _open_engines.discard(self)
+        try:
+            self.log.close()
+        finally:
+            self.forget()
+
+    def forget(self) -> None:
+        """Empty the caches, so that every read comes to where the gate is looked at."""
+        for store in self.stores.values():
+            store.cache.clear()
+
+    # -- whose turn it is ----------------------------------------------------------------
+
+    def current(self) -> Transaction | None:
+        """Return the transaction that the calling context is in, or None."""
+        transaction = self.transaction
+        if transaction is not None and self._current.get() is transaction:
+            return transaction
+        return None
+
+    def begin(self, transaction: Transaction) -> None:
+        """Give the turn to a transaction, once nobody else has it."""
+        self._refuse_to_wait_for_oneself()
+        self._turn.acquire()
+        try:
+            with self.log.lock:
+                self.log.raise_if_unusable()
+                self.transaction = transaction
+                self.log.gate = transaction
+        except BaseException:
+            self._turn.release()
+            raise
+        self._current.set(transaction)
+
+    def end(self, transaction: Transaction) -> None:
+        """Take the turn back."""
+        # Not a token: the end may come in another context than the beginning.
+        self._current.set(None)
+        with self.log.lock:
+            self.transaction = None
+            if self.log.gate is transaction:
+                self.log.gate = None
+        self._turn.release()
+
+    def autocommit(self, action: Callable[[], R]) -> R:
+        """Run ``action`` under the lock while no transaction is open, then sync if asked to.
+
+        Raises:
+            MemdbError: Whatever the gate says, or the action raises.
+        """
+        log = self.log
+        while True:
+            with log.lock:
+                if log.gate is None:
+                    result = action()
+                    end = log.end
+                    break
+            self.wait_for_turn()
+        if self.is_synced:
+            log.sync_to(end)
+        return result
+
+    def wait_for_turn(self) -> None:
+        """Return when the open transaction has ended; raise if writing is not possible."""
+        self.log.raise_if_unusable()
+        self._refuse_to_wait_for_oneself()
+        with self._turn:
+            pass
+
+    def _refuse_to_wait_for_oneself(self) -> None:
+        transaction = self.transaction
+        if transaction is not None and transaction.thread == threading.get_ident():
+            raise TransactionError(
+                f"{self.place}: another task of this thread has a transaction open, and waiting"
+                " for it would block both. Leave that transaction first, or run this in its"
+                " context."
+            )
+
+    def refuse_change(self) -> None:
+        """Raise if the mode allows new records only."""
+        if self.mode == "append":
+            raise ReadOnlyError(
+                f'{self.place}: is open with mode="append", which only takes new records.'
+                ' Open it with mode="rw" to change or delete.'
+            )
+
+    # -- the catalogue -------------------------------------------------------------------
+
+    def register(self, store: Store) -> None:
+        """Enter a collection and its writer into the catalogue; the lock is held."""
+        collections, writers = list(self.collections), list(self.writers)
+        collection_id, writer_id = store.collection_id, store.writer_id
+        if not collection_id:
+            collection_id = 1 + max((entry["id"] for entry in collections), default=0)
+            collections.append({"id": collection_id, "name": store.name})
+        if not writer_id:
+            writer_id = 1 + max((entry["id"] for entry in writers), default=0)
+            writers.append({"id": writer_id, "collection": collection_id, "schema": store.schema})
+        self.log.write_catalogue({"collections": collections, "writers": writers})
+        self.collections, self.writers = collections, writers
+        store.set_numbers(collection_id, writer_id)
+
+    def collection_id(self, name: str) -> int:
+        """Return the number of a collection in the catalogue, 0 for a new one."""
+        return next((entry["id"] for entry in self.collections if entry["name"] == name), 0)
+
+    # -- publication ---------------------------------------------------------------------
+
+    def catch_up(self, first_slot: int) -> None:
+        """Take the commits from ``first_slot`` on into the indexes; the lock is held.
+
+        For an append that was interrupted (Ctrl-C) between the log and the index. What is
+        taken in already is taken in again.
+        """
+        stores = {store.collection_id: store for store in self.stores.values()}
+        slots = range(first_slot, self.log.next_slot)
+        for slot, pointer in zip(slots, self.log.pointers(first_slot).tolist(), strict=True):
+            identity, _, _, _, collection, _, kind, _, _ = pointer
+            store = stores.get(collection)
+            if store is not None:
+                store.publish(identity, 0 if kind == Kind.DELETED else slot)
+        self.is_publishing = False
+
+
+_open_engines: weakref.WeakSet[Engine] = weakref.WeakSet()
+_held: list[Log] = []
+
+
+def _before_fork() -> None:
+    # The child gets a copy of memory: with the locks held, no commit is half in it.
+    for engine in list(_open_engines):
+        engine.log.lock.acquire()
+        _held.append(engine.log)
+
+
+def _release() -> None:
+    while _held:
+        _held.pop().lock.release()
+
+
+def _after_fork_in_child() -> None:
+    for engine in list(_open_engines):
+        engine._finalizer.detach()
+        engine.log.abandon()
+        engine.forget()
+    _release()
+    _open_engines.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(
+        before=_before_fork, after_in_parent=_release, after_in_child=_after_fork_in_child
+    )

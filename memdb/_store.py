@@ -1,0 +1,631 @@
+"""The inside of a collection: reading a record, taking a snapshot, writing a version."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+from collections.abc import Iterator
+from itertools import islice
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from memdb._cloners import get_cloner
+from memdb.errors import (
+    DuplicateIdentityError,
+    IdentityError,
+    RecordNotFoundError,
+    RecordTypeError,
+)
+from memdb.indexes import IdentityIndex, ScannedIdentities
+from memdb.indexes._identity import MAX_IDENTITY, Identities
+from memdb.serializers import Codec, Serializer, Shape, get_serializer, writer_schema
+from memdb.storage import Array, Kind, checksum32, empty_pointers, version_word
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from memdb._engine import Engine
+    from memdb.query import Condition
+
+_CHUNK = 1024
+
+
+class Current(NamedTuple):
+    """The state of a record that a change starts from.
+
+    Attributes:
+        slot: Of the live version; 0 when the open transaction changed it.
+        is_same_writer: The bytes are of the present serializer and class.
+        payload: Its bytes.
+        record: A copy.
+    """
+
+    slot: int
+    is_same_writer: bool
+    payload: bytes
+    record: Any
+
+
+class Store:
+    """The records of one collection.
+
+    Attributes:
+        cache: Identity -> decoded live version. Its objects are never changed and never given
+            away; a change removes the old one. An entry is as good as proof that the database
+            is open and no transaction has touched the record, so that a hit needs no check.
+        cache_limit: The most entries, or None.
+        identities: Identity -> slot of the live version.
+        collection_id, writer_id: Numbers in the catalogue, 0 until the first write.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        name: str,
+        shape: Shape,
+        *,
+        serializer: Serializer,
+        cloner: str | Callable[[Any], Any],
+        cache_limit: int | None,
+        has_identity_index: bool,
+    ) -> None:
+        self.engine = engine
+        self.name = name
+        self.shape = shape
+        self.serializer = serializer
+        self.codec: Codec = serializer.codec(shape)
+        self.cloner = get_cloner(cloner, shape, self.codec)
+        self.schema = writer_schema(shape, serializer)
+        self.cache: dict[int, Any] = {}
+        self.cache_limit = cache_limit
+        self.on_numbers: Callable[[], None] | None = None
+        self._decoders: dict[int, Callable[[bytes, int], Any]] = {}
+        self.collection_id = engine.collection_id(name)
+        self.writer_id = next(
+            (
+                entry["id"]
+                for entry in engine.writers
+                if entry["collection"] == self.collection_id and entry["schema"] == self.schema
+            ),
+            0,
+        )
+        self.identities = self._build_identities(has_identity_index)
+        self.words = self._make_words()
+
+    def _build_identities(self, has_index: bool) -> Identities:
+        log = self.engine.log
+        pointers = log.pointers()
+        slots = np.arange(1, len(pointers) + 1)
+        collections = pointers["collection"]
+        if len(pointers) and (collections != self.collection_id).any():
+            mine = np.flatnonzero(collections == self.collection_id)
+            pointers, slots = pointers[mine], slots[mine]
+        slots[pointers["kind"] == Kind.DELETED] = 0
+        identities = np.ascontiguousarray(pointers["identity"])
+        last = log.last_identities.get(self.collection_id, 0)
+        if has_index:
+            return IdentityIndex.build(identities, slots, last)
+        return ScannedIdentities.build(identities, slots, last)
+
+    # -- numbers in the catalogue --------------------------------------------------------
+
+    def ensure_registered(self) -> None:
+        """See to it that the catalogue has the collection and its writer; the lock is held."""
+        if not self.writer_id:
+            self.engine.register(self)
+
+    def set_numbers(self, collection_id: int, writer_id: int) -> None:
+        """Take the numbers that the catalogue gave."""
+        self.collection_id, self.writer_id = collection_id, writer_id
+        self.words = self._make_words()
+        if self.on_numbers is not None:
+            self.on_numbers()
+
+    def _make_words(self) -> dict[Kind, int]:
+        """Return the constant part of a pointer of this collection for each kind."""
+        return {
+            kind: version_word(
+                self.collection_id, 0 if kind is Kind.DELETED else self.writer_id, kind
+            )
+            for kind in Kind
+        }
+
+    # -- reading -------------------------------------------------------------------------
+
+    def decode(self, writer_id: int, payload: bytes, identity: int) -> Any:
+        """Make a record of bytes that the given writer wrote."""
+        decoder = self._decoders.get(writer_id)
+        if decoder is None:
+            decoder = self._decoders[writer_id] = self._decoder(writer_id)
+        return decoder(payload, identity)
+
+    def _decoder(self, writer_id: int) -> Callable[[bytes, int], Any]:
+        if writer_id == self.writer_id:
+            return self.codec.decode
+        schema = next(entry["schema"] for entry in self.engine.writers if entry["id"] == writer_id)
+        name = schema["serializer"]
+        serializer = self.serializer if name == self.serializer.name else get_serializer(name)
+        return serializer.codec(self.shape, schema).decode
+
+    def slot_of(self, identity: object) -> int:
+        """Return the slot of the committed live version, 0 when there is none."""
+        if type(identity) is not int:
+            return 0
+        slot = self.identities.find(identity)
+        if self.engine.is_publishing:
+            with self.engine.log.lock:
+                slot = self.identities.find(identity)
+        return slot
+
+    def exists(self, identity: object) -> bool:
+        """Whether the record is there, as the calling context sees it."""
+        self.engine.log.raise_if_closed()
+        transaction = self.engine.current()
+        if transaction is not None and type(identity) is int:
+            change = transaction.find(self, identity)
+            if change is not None:
+                return change[0] is not None
+        return self.slot_of(identity) != 0
+
+    def read(self, identity: object) -> Any:
+        """Return a copy of a record, None when there is none."""
+        engine = self.engine
+        engine.log.raise_if_closed()
+        if type(identity) is not int:
+            return None
+        transaction = engine.current()
+        if transaction is not None:
+            change = transaction.find(self, identity)
+            if change is not None:
+                return None if change[0] is None else self.codec.decode(change[0], identity)
+        slot = self.slot_of(identity)
+        if not slot:
+            return None
+        record = self.record_at(slot)
+        if self.cache_limit == 0 or not self._keep([(identity, slot, record)]):
+            return record
+        return self.cloner.clone(record)
+
+    def record_at(self, slot: int) -> Any:
+        """Return a new object of any version that has bytes."""
+        identity, writer_id, _, payload = self.engine.log.read(slot)
+        return self.decode(writer_id, payload, identity)
+
+    def _keep(self, rows: list[tuple[int, int, Any]]) -> bool:
+        """Put decoded records into the cache; False when one was not taken.
+
+        Not taken are those that changed meanwhile, that the open transaction has changed, and
+        those that the cloner could not copy safely by their annotations.
+        """
+        cache, conforms, log = self.cache, self.cloner.conforms, self.engine.log
+        taken = 0
+        with log.lock:
+            if log.is_closed:
+                return False
+            transaction = self.engine.transaction
+            for identity, slot, record in rows:
+                if (
+                    self.identities.find(identity) == slot
+                    and (transaction is None or transaction.find(self, identity) is None)
+                    and (conforms is None or conforms(record))
+                ):
+                    cache[identity] = record
+                    taken += 1
+            if self.cache_limit is not None and len(cache) > self.cache_limit:
+                # The oldest sixteenth at once: cheaper than one by one, and a hit stays free.
+                surplus = len(cache) - self.cache_limit + self.cache_limit // 16
+                for identity in list(islice(cache, surplus)):
+                    del cache[identity]
+        return taken == len(rows)
+
+    # -- scanning ------------------------------------------------------------------------
+
+    def snapshot(self) -> Snapshot:
+        """Return the records as they are now, as the calling context sees them.
+
+        Cost: O(records), vectorised.
+        """
+        engine = self.engine
+        engine.log.raise_if_closed()
+        transaction = engine.current()
+        with engine.log.lock:
+            identities, slots = self.identities.arrays()
+            version = engine.log.next_slot
+        changes = transaction.changes(self) if transaction is not None else {}
+        return Snapshot(identities, slots, version, changes)
+
+    def scan(self, snapshot: Snapshot) -> Iterator[tuple[int, Any, bool]]:
+        """Give the records of a snapshot, rising by identity.
+
+        Returns:
+            For each its identity, the record, and whether it is the cache's own object, which
+            must be copied before anybody else gets it.
+        """
+        identities, slots, _, changes = snapshot
+        if changes:
+            keep = ~np.isin(identities, np.fromiter(changes, "<i8", len(changes)))
+            written = sorted(i for i, payload in changes.items() if payload is not None)
+            identities = np.concatenate((identities[keep], np.array(written, "<i8")))
+            # Slot 0: the bytes are in the changes.
+            slots = np.concatenate((slots[keep], np.zeros(len(written), "<i8")))
+            order = np.argsort(identities, kind="stable")
+            identities, slots = identities[order], slots[order]
+        for start in range(0, len(identities), _CHUNK):
+            part = slice(start, start + _CHUNK)
+            yield from self._scan_part(identities[part].tolist(), slots[part].tolist(), snapshot)
+
+    def _scan_part(
+        self, identities: list[int], slots: list[int], snapshot: Snapshot
+    ) -> list[tuple[int, Any, bool]]:
+        # Invariant: a commit is appended before the cache loses what it replaces. So if the log
+        # is where it was, every object just fetched is of the snapshot.
+        fetched = list(map(self.cache.get, identities))
+        is_unchanged = self.engine.log.next_slot == snapshot.version
+        if is_unchanged and None not in fetched:
+            return [(i, record, True) for i, record in zip(identities, fetched, strict=True)]
+        result: list[tuple[int, Any, bool]] = []
+        decoded: list[tuple[int, int, Any]] = []
+        with collector_paused():
+            for identity, slot, record in zip(identities, slots, fetched, strict=True):
+                if not slot:
+                    payload = snapshot.changes[identity]
+                    assert payload is not None
+                    result.append((identity, self.codec.decode(payload, identity), False))
+                elif record is not None and (
+                    is_unchanged or self.identities.find(identity) == slot
+                ):
+                    result.append((identity, record, True))
+                else:
+                    record = self.record_at(slot)
+                    result.append((identity, record, False))
+                    decoded.append((identity, slot, record))
+        # A scan would sweep a bounded cache empty of what is asked for often.
+        if decoded and self.cache_limit is None:
+            self._keep(decoded)
+            kept = self.cache
+            result = [
+                (identity, record, is_cached or kept.get(identity) is record)
+                for identity, record, is_cached in result
+            ]
+        return result
+
+    def matching(self, condition: Condition) -> Iterator[tuple[int, Any, bool]]:
+        """Give the records that match, as `scan` does.
+
+        The user's own callable gets a copy, so that nothing it does to it is ever seen.
+        """
+        rows = self.scan(self.snapshot())
+        if condition.matches_all:
+            return rows
+        if not condition.needs_copy:
+            matches = condition.matches
+            return (row for row in rows if matches(row[1]))
+        return self._matching_copies(rows, condition)
+
+    def _matching_copies(
+        self, rows: Iterator[tuple[int, Any, bool]], condition: Condition
+    ) -> Iterator[tuple[int, Any, bool]]:
+        prefilter, matches = condition.prefilter, condition.matches
+        clone, cloner = self.cloner.clone, self.cloner
+        for row in rows:
+            _, record, is_cached = row
+            if prefilter is None or prefilter(record):
+                copy = clone(record) if is_cached else cloner(record)
+                if matches(copy):
+                    yield row
+
+    def given(self, row: tuple[int, Any, bool]) -> Any:
+        """Return the record of a row as its receiver may have it."""
+        _, record, is_cached = row
+        return self.cloner.clone(record) if is_cached else record
+
+    # -- writing -------------------------------------------------------------------------
+
+    def identity_of(self, record: Any) -> int:
+        """Check the class of a record and return the identity that it asks for, 0 for none.
+
+        Raises:
+            RecordTypeError: It is of another class.
+            IdentityError: What its identity field holds can't be one.
+        """
+        shape = self.shape
+        cls: type = type(record)
+        if cls is not shape.cls:
+            raise RecordTypeError(
+                f"{self.name}: holds records of {shape.cls.__qualname__}, not of"
+                f" {cls.__qualname__}. Give one of that class, or use a collection of"
+                " its own for the other."
+            )
+        if shape.identity is None:
+            return 0
+        if shape.kind == "dict":
+            identity = record.get(shape.identity)
+        else:
+            identity = getattr(record, shape.identity, None)
+        if identity is None or (type(identity) is int and identity == 0):
+            return 0
+        if type(identity) is not int or not 0 < identity <= MAX_IDENTITY:
+            raise IdentityError(
+                f"{self.name}: the field {shape.identity!r} is {identity!r}; an identity is an"
+                f" int from 1 to {MAX_IDENTITY}. Leave it 0 to have one assigned."
+            )
+        return identity
+
+    def commit_one(self, identity: int, payload: bytes, kind: Kind) -> None:
+        """Append one version and make it visible; the lock is held and the gate is open."""
+        log = self.engine.log
+        self.ensure_registered()
+        first = log.next_slot
+        try:
+            slot = log.append_one(identity, payload, self.words[kind])
+            self.publish(identity, 0 if kind is Kind.DELETED else slot)
+        except BaseException:
+            self.engine.catch_up(first)
+            raise
+
+    def publish(self, identity: int, slot: int) -> None:
+        """Make a version the live one, slot 0 for a deletion; the lock is held.
+
+        Doing it twice is as good as once.
+        """
+        if slot:
+            self.identities.set(identity, slot)
+        elif self.identities.find(identity):
+            self.identities.remove(identity)
+        # Invariant: after the index, so that a reader can't put the old object back.
+        self.cache.pop(identity, None)
+
+    def is_same(self, slot: int, payload: bytes) -> bool:
+        """Whether a version was written by the present writer with these bytes."""
+        _, writer_id, _, old = self.engine.log.read(slot)
+        return writer_id == self.writer_id and old == payload
+
+    def insert(self, record: Any) -> int:
+        """Insert a record and return its identity."""
+        explicit = self.identity_of(record)
+        payload = self.codec.encode(record)
+        transaction = self.engine.current()
+        if transaction is not None:
+            with transaction.lock:
+                identity = explicit or transaction.next_identity(self)
+                if explicit and self.exists(explicit):
+                    raise self.duplicate(explicit)
+                transaction.write(self, identity, payload)
+            return identity
+
+        def action() -> int:
+            identity = explicit or self.identities.next_identity
+            if explicit and self.identities.find(explicit):
+                raise self.duplicate(explicit)
+            self.commit_one(self.checked_next(identity), payload, Kind.INSERTED)
+            return identity
+
+        return self.engine.autocommit(action)
+
+    def checked_next(self, identity: int) -> int:
+        """Return an identity that can be assigned; the highest possible one was given else."""
+        if identity > MAX_IDENTITY:
+            raise IdentityError(
+                f"{self.name}: identity {MAX_IDENTITY} is taken, there is none after it to"
+                " assign. Give the record an identity of your own."
+            )
+        return identity
+
+    def duplicate(self, identity: int) -> DuplicateIdentityError:
+        """Return the error for an identity that a live record has."""
+        return DuplicateIdentityError(
+            f"{self.name}: a record with identity {identity} is there already. Use put() to"
+            " replace it, or leave the field 0 to have a new identity assigned.",
+            collection=self.name,
+            identity=identity,
+        )
+
+    def not_found(self, identity: object) -> RecordNotFoundError:
+        """Return the error for an identity that no live record has."""
+        hint = "" if type(identity) is int else " Identities are of type int."
+        return RecordNotFoundError(
+            f"{self.name}: there is no record with identity {identity!r}.{hint}",
+            collection=self.name,
+            identity=identity,
+        )
+
+    def insert_many(self, records: list[Any]) -> list[int]:
+        """Insert records as one commit and return their identities."""
+        with collector_paused():
+            explicit = list(map(self.identity_of, records))
+            payloads = list(map(self.codec.encode, records))
+            if not records:
+                return []
+            transaction = self.engine.current()
+            if transaction is not None:
+                with transaction.lock:
+                    first = transaction.next_identity(self)
+                    identities = self._assigned(explicit, first, self.exists)
+                    for identity, payload in zip(identities, payloads, strict=True):
+                        transaction.write(self, identity, payload)
+                return identities
+            return self.engine.autocommit(lambda: self._commit_many(explicit, payloads))
+
+    def _assigned(
+        self, explicit: list[int], first: int, exists: Callable[[int], object]
+    ) -> list[int]:
+        """Return the identities of new records: their own, or the next ones in order."""
+        wanted = [identity for identity in explicit if identity]
+        if not wanted:
+            self.checked_next(first + len(explicit) - 1)
+            return list(range(first, first + len(explicit)))
+        seen: set[int] = set()
+        for identity in wanted:
+            if identity in seen or exists(identity):
+                raise self.duplicate(identity)
+            seen.add(identity)
+        following = max(first, max(wanted) + 1)
+        result = []
+        for identity in explicit:
+            result.append(identity or self.checked_next(following))
+            following += not identity
+        return result
+
+    def _commit_many(self, explicit: list[int], payloads: list[bytes]) -> list[int]:
+        self.ensure_registered()
+        first = self.identities.next_identity
+        identities = self._assigned(explicit, first, self.identities.find)
+        pointers = self._pointers(identities, payloads, Kind.INSERTED)
+        is_row = identities[0] == first and identities[-1] - first == len(identities) - 1
+        engine, log = self.engine, self.engine.log
+        first_slot = log.next_slot
+        try:
+            slot = log.append_batch(pointers, b"".join(payloads))
+            if is_row and not any(explicit):
+                self.identities.extend(first, slot, len(identities))
+            else:
+                engine.is_publishing = True
+                for offset, identity in enumerate(identities):
+                    self.identities.set(identity, slot + offset)
+                engine.is_publishing = False
+        except BaseException:
+            engine.catch_up(first_slot)
+            raise
+        return identities
+
+    def _pointers(self, identities: list[int], payloads: list[bytes], kind: Kind) -> Array:
+        pointers = empty_pointers(len(identities))
+        pointers["identity"] = identities
+        pointers["length"] = list(map(len, payloads))
+        pointers["checksum"] = list(map(checksum32, payloads))
+        pointers["checksum"][pointers["length"] == 0] = 0
+        pointers["collection"] = self.collection_id
+        pointers["writer"] = self.writer_id
+        pointers["kind"] = kind
+        return pointers
+
+    def current_state(self, identity: object) -> Current:
+        """Return what a change of a record starts from.
+
+        Raises:
+            RecordNotFoundError: There is none.
+        """
+        engine = self.engine
+        engine.log.raise_if_unusable()
+        if type(identity) is not int:
+            raise self.not_found(identity)
+        transaction = engine.current()
+        if transaction is not None:
+            change = transaction.find(self, identity)
+            if change is not None:
+                if change[0] is None:
+                    raise self.not_found(identity)
+                return Current(0, True, change[0], self.codec.decode(change[0], identity))
+        slot = self.slot_of(identity)
+        if not slot:
+            raise self.not_found(identity)
+        _, writer_id, _, payload = engine.log.read(slot)
+        cached = self.cache.get(identity)
+        if cached is not None and self.identities.find(identity) == slot:
+            record = self.cloner.clone(cached)
+        else:
+            record = self.decode(writer_id, payload, identity)
+        return Current(slot, writer_id == self.writer_id, payload, record)
+
+    def replace(self, identity: int, state: Current, record: Any) -> bool | None:
+        """Write a new version of a record, if it is still in ``state``.
+
+        Returns:
+            True when it was written, False when the bytes are the same and nothing was, None
+            when somebody else changed the record meanwhile.
+        """
+        payload = self.codec.encode(record)
+        if state.is_same_writer and payload == state.payload:
+            return False
+        transaction = self.engine.current()
+        if transaction is not None:
+            with transaction.lock:
+                transaction.write(self, identity, payload)
+            return True
+
+        def action() -> bool | None:
+            if self.identities.find(identity) != state.slot:
+                return None
+            self.commit_one(identity, payload, Kind.UPDATED)
+            return True
+
+        return self.engine.autocommit(action)
+
+    def delete(self, identity: object) -> None:
+        """Delete a record."""
+        transaction = self.engine.current()
+        if transaction is not None:
+            with transaction.lock:
+                if type(identity) is not int or not self.exists(identity):
+                    raise self.not_found(identity)
+                transaction.write(self, identity, None)
+            return
+
+        def action() -> None:
+            if type(identity) is not int or not self.identities.find(identity):
+                raise self.not_found(identity)
+            self.commit_one(identity, b"", Kind.DELETED)
+
+        self.engine.autocommit(action)
+
+    def clear(self) -> int:
+        """Delete every record as one commit and return how many there were."""
+        transaction = self.engine.current()
+        if transaction is not None:
+            with transaction.lock:
+                identities = [row[0] for row in self.scan(self.snapshot())]
+                for identity in identities:
+                    transaction.write(self, identity, None)
+            return len(identities)
+
+        def action() -> int:
+            identities = list(self.identities)
+            if identities:
+                pointers = self._pointers(identities, [b""] * len(identities), Kind.DELETED)
+                pointers["writer"] = 0
+                engine, log = self.engine, self.engine.log
+                first = log.next_slot
+                try:
+                    engine.is_publishing = True
+                    log.append_batch(pointers, b"")
+                    for identity in identities:
+                        self.publish(identity, 0)
+                    engine.is_publishing = False
+                except BaseException:
+                    engine.catch_up(first)
+                    raise
+            return len(identities)
+
+        return self.engine.autocommit(action)
+
+
+class Snapshot(NamedTuple):
+    """The records of a collection at one moment.
+
+    Attributes:
+        identities: (n,) <i8, rising, without what the transaction changed.
+        slots: (n,) <i8, of their versions.
+        version: The slot that the next version of the log got then.
+        changes: What the calling context's transaction changed: identity -> bytes or None.
+    """
+
+    identities: Array
+    slots: Array
+    version: int
+    changes: dict[int, bytes | None]
+
+
+@contextlib.contextmanager
+def collector_paused() -> Iterator[None]:
+    """Hold the cyclic garbage collector off while many records are made.
+
+    Source: measured, the collector took 20 to 70% of bulk work with half a million records.
+    """
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()

@@ -1,0 +1,185 @@
+"""Transactions: changes kept aside until all of them become one commit."""
+
+from __future__ import annotations
+
+import threading
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from memdb.errors import TransactionError
+from memdb.storage import Kind, checksum32, empty_pointers
+
+if TYPE_CHECKING:
+    from memdb._engine import Engine
+    from memdb._store import Store
+
+Key = tuple["Store", int]
+
+
+class Transaction:
+    """An open transaction: what it has changed, in layers, one for each savepoint.
+
+    Threads: any thread that runs in the transaction's context may use it, one call at a time
+    gets the lock.
+
+    Attributes:
+        thread: The thread that opened it, by `threading.get_ident`.
+        lock: Held by each operation in the transaction.
+    """
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self.thread = threading.get_ident()
+        self.lock = threading.RLock()
+        self._layers: list[dict[Key, bytes | None]] = [{}]
+        self._next_identities: dict[Store, int] = {}
+
+    def find(self, store: Store, identity: int) -> tuple[bytes | None] | None:
+        """Return the bytes of a record that was changed here as a tuple, None if it was not.
+
+        The bytes are None when it was deleted.
+        """
+        key = (store, identity)
+        for layer in reversed(self._layers):
+            if key in layer:
+                return (layer[key],)
+        return None
+
+    def changes(self, store: Store) -> dict[int, bytes | None]:
+        """Return what was changed in a collection: identity -> bytes, None for a deletion."""
+        return {
+            identity: payload
+            for layer in self._layers
+            for (changed, identity), payload in layer.items()
+            if changed is store
+        }
+
+    def next_identity(self, store: Store) -> int:
+        """Return the identity that the next new record of the collection gets."""
+        return self._next_identities.get(store, store.identities.next_identity)
+
+    def write(self, store: Store, identity: int, payload: bytes | None) -> None:
+        """Note a new state of a record, None for its deletion."""
+        self._layers[-1][store, identity] = payload
+        if identity >= self.next_identity(store):
+            self._next_identities[store] = identity + 1
+        # Readers must come to where the transaction is looked at.
+        store.cache.pop(identity, None)
+
+    def push(self) -> None:
+        """Begin a savepoint."""
+        self._layers.append({})
+
+    def pop(self, *, keep: bool) -> None:
+        """End the newest savepoint; its changes join the layer below or are dropped."""
+        layer = self._layers.pop()
+        if keep:
+            self._layers[-1].update(layer)
+
+    @property
+    def depth(self) -> int:
+        """The number of scopes that are open, 1 without savepoints."""
+        return len(self._layers)
+
+    def commit(self) -> int:
+        """Write the changes as one commit and make them visible; return where the log ends.
+
+        Raises:
+            WriteError: The disk refused; nothing was changed.
+        """
+        engine, log = self._engine, self._engine.log
+        with log.lock:
+            if log.gate is not self:
+                log.raise_if_unusable()
+            changes = self._net_changes()
+            if not changes:
+                return log.end
+            for store in {store for store, *_ in changes}:
+                store.ensure_registered()
+            first = log.next_slot
+            pointers = empty_pointers(len(changes))
+            for row, (store, identity, payload, kind) in zip(pointers, changes, strict=True):
+                row["identity"] = identity
+                row["collection"] = store.collection_id
+                row["kind"] = kind
+                if payload is not None:
+                    row["writer"] = store.writer_id
+                    row["length"] = len(payload)
+                    row["checksum"] = checksum32(payload) if payload else 0
+            payloads = b"".join(payload for *_, payload, _ in changes if payload is not None)
+            try:
+                slot = log.append_batch(pointers, payloads)
+                engine.is_publishing = True
+                for offset, (store, identity, payload, _) in enumerate(changes):
+                    store.publish(identity, 0 if payload is None else slot + offset)
+                engine.is_publishing = False
+            except BaseException:
+                engine.catch_up(first)
+                raise
+            return log.end
+
+    def _net_changes(self) -> list[tuple[Store, int, bytes | None, Kind]]:
+        """Return what differs from the state before, each record once."""
+        net: list[tuple[Store, int, bytes | None, Kind]] = []
+        for (store, identity), payload in self._layers[0].items():
+            slot = store.identities.find(identity)
+            if payload is None:
+                if slot:
+                    net.append((store, identity, payload, Kind.DELETED))
+            elif not slot:
+                net.append((store, identity, payload, Kind.INSERTED))
+            elif not store.is_same(slot, payload):
+                net.append((store, identity, payload, Kind.UPDATED))
+        return net
+
+
+class TransactionScope:
+    """What ``db.transaction()`` gives: a context manager, used once.
+
+    All changes inside are one commit, or none if the block raises. Inside another one it is a
+    savepoint: if it raises, only what changed since is dropped.
+    """
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._transaction: Transaction | None = None
+        self._depth = 0
+
+    def __enter__(self) -> None:
+        if self._transaction is not None:
+            raise TransactionError(
+                f"{self._engine.place}: this transaction was entered before."
+                " Call db.transaction() for each."
+            )
+        current = self._engine.current()
+        if current is not None:
+            current.push()
+            self._transaction = current
+        else:
+            self._transaction = Transaction(self._engine)
+            self._engine.begin(self._transaction)
+        self._depth = self._transaction.depth
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        transaction, engine = self._transaction, self._engine
+        assert transaction is not None
+        if engine.transaction is not transaction or transaction.depth != self._depth:
+            raise TransactionError(
+                f"{engine.place}: transactions end in the reverse order of their beginning."
+            )
+        if self._depth > 1:
+            transaction.pop(keep=exc_type is None)
+            return
+        end = 0
+        try:
+            if exc_type is None:
+                end = transaction.commit()
+        finally:
+            engine.end(transaction)
+        if engine.is_synced:
+            engine.log.sync_to(end)

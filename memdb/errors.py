@@ -1,0 +1,191 @@
+"""Every error that memdb raises, grouped by when it happens.
+
+A leaf module: all rooms may import it, it imports none of them.
+
+    MemdbError
+    +-- opening
+    |   +-- OpenError (OSError)
+    |   |   +-- LockedError                another writer has the file
+    |   |   +-- NotADatabaseError          the file is something else
+    |   |   +-- UnsupportedFormatError     written by a newer memdb
+    |   +-- ConfigError (ValueError)       unknown, wrong or contradicting setting
+    +-- reading
+    |   +-- DamageError (ValueError)       bytes that do not match their checksum
+    |   +-- RecordNotFoundError (KeyError) no live record has this identity
+    |   +-- DecodeError (ValueError)       whole bytes that do not fit the class
+    +-- writing
+    |   +-- RecordTypeError (TypeError)    a record of another class
+    |   +-- EncodeError (TypeError)        a value that the serializer can't hold
+    |   +-- IdentityError (ValueError)     an identity out of range or of a wrong type
+    |   |   +-- DuplicateIdentityError     a live record has this identity already
+    |   +-- ReadOnlyError (TypeError)      the mode allows no such change
+    |   +-- WriteError (OSError)           the disk refused; nothing was changed
+    |   |   +-- FailedError                an earlier sync failed; reopen to go on
+    |   +-- TransactionError (RuntimeError)
+    +-- using
+        +-- ClosedError (ValueError)       the handle is closed
+        +-- ForkedError (RuntimeError)     the handle came through a fork
+        +-- QueryError (ValueError)        a condition that can't be answered
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class MemdbError(Exception):
+    """Base of every error that memdb raises."""
+
+
+class OpenError(MemdbError, OSError):
+    """The file could not be opened.
+
+    Attributes:
+        path: The path as it was given.
+    """
+
+    def __init__(self, message: str, *, path: object = None, errno: int | None = None) -> None:
+        super().__init__(message)
+        self.path = path
+        if errno is not None:
+            self.errno = errno
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
+class LockedError(OpenError):
+    """Another writer has the file open; ``holder`` says who, as far as it is known."""
+
+    def __init__(self, message: str, *, path: object = None, holder: str = "") -> None:
+        super().__init__(message, path=path)
+        self.holder = holder
+
+
+class FileMissingError(OpenError, FileNotFoundError):
+    """There is no such file or directory."""
+
+
+class FilePermissionError(OpenError, PermissionError):
+    """The file may not be opened in this mode."""
+
+
+class NotADatabaseError(OpenError):
+    """The file exists and is not a memdb database."""
+
+
+class UnsupportedFormatError(OpenError):
+    """The file was written in a format version that this memdb does not know."""
+
+    def __init__(self, message: str, *, path: object = None, found: int, supported: int) -> None:
+        super().__init__(message, path=path)
+        self.found = found
+        self.supported = supported
+
+
+class ConfigError(MemdbError, ValueError):
+    """A setting does not exist, has a wrong value, or contradicts another one."""
+
+
+class DamageError(MemdbError, ValueError):
+    """Bytes in the file do not match their checksum.
+
+    Attributes:
+        path: The file.
+        offset: Bytes from the start of the file to what is damaged.
+    """
+
+    def __init__(self, message: str, *, path: object = None, offset: int = 0) -> None:
+        super().__init__(message)
+        self.path = path
+        self.offset = offset
+
+
+class RecordNotFoundError(MemdbError, KeyError):
+    """No live record has this identity."""
+
+    def __init__(self, message: str, *, collection: str = "", identity: Any = None) -> None:
+        super().__init__(message)
+        self.collection = collection
+        self.identity = identity
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
+class DecodeError(MemdbError, ValueError):
+    """The bytes of a record are whole and can't be made into its class.
+
+    Attributes:
+        field: Path of the field in the record, as ``address.lines[2]``; empty for the whole.
+    """
+
+    def __init__(self, message: str, *, field: str = "") -> None:
+        super().__init__(message)
+        self.field = field
+
+
+class RecordTypeError(MemdbError, TypeError):
+    """A record is not of the collection's class."""
+
+
+class EncodeError(MemdbError, TypeError):
+    """A value can't be held by the serializer.
+
+    Attributes:
+        field: Path of the field in the record, as ``address.lines[2]``; empty for the whole.
+    """
+
+    def __init__(self, message: str, *, field: str = "") -> None:
+        super().__init__(message)
+        self.field = field
+
+
+class IdentityError(MemdbError, ValueError):
+    """An identity is out of range or of a type that can't be one."""
+
+
+class DuplicateIdentityError(IdentityError):
+    """A live record has this identity already."""
+
+    def __init__(self, message: str, *, collection: str = "", identity: Any = None) -> None:
+        super().__init__(message)
+        self.collection = collection
+        self.identity = identity
+
+
+class ReadOnlyError(MemdbError, TypeError):
+    """The mode in which the database is open allows no such change."""
+
+
+class WriteError(MemdbError, OSError):
+    """The disk refused a write; nothing was changed, and a later write may succeed."""
+
+    def __init__(self, message: str, *, path: object = None, errno: int | None = None) -> None:
+        super().__init__(message)
+        self.path = path
+        if errno is not None:
+            self.errno = errno
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
+class FailedError(WriteError):
+    """An earlier sync failed, so that no further write is accepted until the file is reopened."""
+
+
+class TransactionError(MemdbError, RuntimeError):
+    """A transaction was used outside its scope, or would wait for itself."""
+
+
+class ClosedError(MemdbError, ValueError):
+    """The database is closed."""
+
+
+class ForkedError(MemdbError, RuntimeError):
+    """The handle was opened before a fork and can't be used in the child."""
+
+
+class QueryError(MemdbError, ValueError):
+    """A condition names a field that does not exist or can't be answered."""

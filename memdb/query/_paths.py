@@ -1,0 +1,164 @@
+"""Where a field path leads in a class, as far as its annotations tell.
+
+The answer serves two ends: a name that can't be right is refused when the condition is compiled,
+and the compiler knows where to expect a None or an absent key. Values may differ from their
+annotations; what happens then is not decided here.
+"""
+
+from __future__ import annotations
+
+import datetime
+import difflib
+import inspect
+import typing
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from enum import Enum
+from types import NoneType
+from typing import Any, Final, Literal, NoReturn, get_args, get_origin
+from uuid import UUID
+
+from memdb.errors import QueryError, RecordTypeError
+from memdb.serializers import Shape, shape_of
+from memdb.serializers._shape import is_union, strip
+
+Way = Literal["attribute", "key", "either"]
+
+# Classes whose values have the attributes of the class and no others that a condition could mean.
+_CLOSED: Final = (
+    bool, int, float, complex, str, bytes, bytearray, list, tuple, set, frozenset,
+    datetime.date, datetime.time, datetime.timedelta, Decimal, Enum, UUID,
+)  # fmt: skip
+
+# An attribute of one of these names would be found in a dict too, where the key is meant.
+_NAMES_IN_DICTS: Final = frozenset(dir(dict))
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """Describe one step of a path.
+
+    Attributes:
+        name: The attribute or key.
+        way: How it is reached; "either" is decided by the value.
+        may_be_none: Whether None is to be expected where the step leads.
+    """
+
+    name: str
+    way: Way
+    may_be_none: bool
+
+
+def resolve_path(path: tuple[str, ...], shape: Shape) -> list[Step]:
+    """Return the steps of a path that starts at a record of `shape`.
+
+    Raises:
+        QueryError: A name does not exist in what the path has reached.
+    """
+    steps: list[Step] = []
+    insides = [_inside_record(path[0], shape)]
+    closed: list[tuple[str, Iterable[str]]] = [(shape.name, [f.name for f in shape.fields])]
+    for position, name in enumerate(path):
+        found = [inside for inside in insides if inside is not None]
+        if not found:
+            _refuse(path, position, closed)
+        ways = {way for way, _ in found}
+        members = [member for _, annotation in found for member in members_of(annotation)]
+        is_open = any(_is_open(member) for member in members)
+        way: Way = ways.pop() if len(ways) == 1 else "either"
+        if way == "attribute" and position and name in _NAMES_IN_DICTS:
+            way = "either"
+        steps.append(Step(name, way, is_open or NoneType in members))
+        if position + 1 < len(path):
+            inner = [member for member in members if member is not NoneType]
+            insides = [_inside(member, path[position + 1]) for member in inner]
+            closed = [_names_in(member) for member in inner]
+    return steps
+
+
+def members_of(annotation: Any) -> list[Any]:
+    """Return the members of a union, or the annotation alone; None as NoneType.
+
+    What says nothing about the value besides its type (Annotated, NewType, aliases) is taken off.
+    """
+    annotation = strip(annotation)
+    if is_union(annotation):
+        return [member for part in get_args(annotation) for member in members_of(part)]
+    if get_origin(annotation) is Literal:
+        return [type(value) for value in get_args(annotation)]
+    return [NoneType if annotation is None else annotation]
+
+
+def _inside_record(name: str, shape: Shape) -> tuple[Way, Any] | None:
+    """Return how a field of a record is reached and its annotation, None if there is no such."""
+    if shape.kind == "dict":
+        return "key", Any
+    for field in shape.fields:
+        if field.name == name:
+            return "attribute", field.annotation
+    return None
+
+
+def _inside(member: Any, name: str) -> tuple[Way, Any] | None:
+    """Return how `name` is reached in a value of this annotation; None: it is not there."""
+    cls = get_origin(member) or member
+    if not isinstance(cls, type):
+        return "either", Any
+    if issubclass(cls, Mapping) or typing.is_typeddict(cls):
+        arguments = get_args(member)
+        return "key", arguments[1] if len(arguments) == 2 else Any
+    shape = _shape_or_none(cls)
+    if shape is not None:
+        return _inside_record(name, shape)
+    if not issubclass(cls, _CLOSED):
+        return "either", Any
+    return ("attribute", Any) if name in _values_in(cls) else None
+
+
+def _is_open(member: Any) -> bool:
+    """Whether the annotation says nothing certain about the value."""
+    cls = get_origin(member) or member
+    return not isinstance(cls, type) or cls is Any or cls is object
+
+
+def _names_in(member: Any) -> tuple[str, Iterable[str]]:
+    """Return the name of an annotation's class and what can be asked of its values."""
+    cls = get_origin(member) or member
+    shape = _shape_or_none(cls) if isinstance(cls, type) else None
+    if shape is not None:
+        return shape.name, [field.name for field in shape.fields]
+    return getattr(cls, "__name__", str(cls)), _values_in(cls)
+
+
+def _values_in(cls: type) -> list[str]:
+    """Return the public attributes of a class that are values, as `year` is of a date."""
+    names = [
+        name
+        for name in dir(cls)
+        if not name.startswith("_") and not callable(inspect.getattr_static(cls, name))
+    ]
+    if issubclass(cls, Enum):
+        # Of a member, not of the class; and the members are no attributes of one another.
+        return ["name", "value", *[name for name in names if name not in cls.__members__]]
+    return names
+
+
+def _shape_or_none(cls: type) -> Shape | None:
+    """Return the shape of a record class, None for any other class."""
+    try:
+        return shape_of(cls)
+    except RecordTypeError:
+        return None
+
+
+def _refuse(
+    path: tuple[str, ...], position: int, closed: list[tuple[str, Iterable[str]]]
+) -> NoReturn:
+    """Raise for the name at `position`, with the nearest one there is."""
+    name = path[position]
+    known = [other for _, names in closed for other in names]
+    close = difflib.get_close_matches(name, known, n=1)
+    owners = " or ".join([owner for owner, _ in closed]) or "None"
+    hint = f"Did you mean {close[0]!r}?" if close else f"It has {', '.join(known) or 'none'}."
+    raise QueryError(f"F.{'.'.join(path)}: {owners} has no field {name!r}. {hint}")

@@ -1,0 +1,154 @@
+"""Build: make a record from its values without running the user's ``__init__``."""
+
+from __future__ import annotations
+
+import inspect
+import keyword
+import types
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from memdb.errors import DecodeError, EncodeError
+from memdb.serializers._shape import FieldShape, Shape
+
+force_setattr: Callable[[Any, str, Any], None] = msgspec.structs.force_setattr
+
+
+# A path is linked from the leaf to the root, so that no text is built unless something is wrong.
+Trail = tuple[Any, str] | None
+
+
+def path_text(trail: Trail) -> str:
+    """Return the path of a field as text: ``address.lines[2]``."""
+    parts = []
+    while trail is not None:
+        trail, part = trail
+        parts.append(part)
+    return "".join(reversed(parts)).removeprefix(".")
+
+
+def get_attribute(record: Any, name: str, trail: Trail = None) -> Any:
+    """Return a field's value.
+
+    Raises:
+        EncodeError: The record has no such attribute (it was deleted or never set).
+    """
+    try:
+        return getattr(record, name)
+    except AttributeError as error:
+        path = path_text(trail) or name
+        raise EncodeError(
+            f"{path}: the record has no value for this field. Set it before storing the record.",
+            field=path,
+        ) from error
+
+
+def is_plain_name(name: str) -> bool:
+    """Whether a name can stand in source text as it is."""
+    return name.isascii() and name.isidentifier() and not keyword.iskeyword(name)
+
+
+def assignments(shape: Shape, values: Mapping[str, str], namespace: dict[str, Any]) -> list[str]:
+    """Return the source lines that make a record ``o`` from the expressions of its values.
+
+    Args:
+        shape: The record class.
+        values: For each field the source of its value.
+        namespace: Gets the names that the lines use.
+    """
+    cls: Any = shape.cls
+    namespace["cls"] = cls
+    ordered = [(field.name, values[field.name]) for field in shape.fields]
+    if shape.kind == "namedtuple":
+        namespace["new_tuple"] = tuple.__new__
+        items = "".join(f"{value}, " for _, value in ordered)
+        return [f"o = new_tuple(cls, ({items}))"]
+    if shape.kind == "struct":
+        return _struct_lines(cls, ordered, namespace)
+    namespace["new"] = object.__new__
+    lines = ["o = new(cls)"]
+    is_free = cls.__setattr__ is object.__setattr__
+    for number, (name, value) in enumerate(ordered):
+        if is_free and is_plain_name(name):
+            lines.append(f"o.{name} = {value}")
+            continue
+        descriptor = inspect.getattr_static(cls, name, None)
+        if isinstance(descriptor, types.MemberDescriptorType):
+            namespace[f"set_{number}"] = descriptor.__set__
+            lines.append(f"set_{number}(o, {value})")
+        else:
+            namespace["set_any"] = object.__setattr__
+            lines.append(f"set_any(o, {name!r}, {value})")
+    return lines
+
+
+def _struct_lines(cls: Any, ordered: list[tuple[str, str]], namespace: dict[str, Any]) -> list[str]:
+    # A Struct can't be made without its constructor, which runs __post_init__; what that changes
+    # is set back.
+    runs_code = hasattr(cls, "__post_init__")
+    if runs_code or not all(is_plain_name(name) for name, _ in ordered):
+        namespace["force_setattr"] = force_setattr
+        lines = [f"x{i} = {value}" for i, (_, value) in enumerate(ordered)]
+        pairs = ", ".join(f"{name!r}: x{i}" for i, (name, _) in enumerate(ordered))
+        lines.append(f"o = cls(**{{{pairs}}})")
+        lines += [f"force_setattr(o, {name!r}, x{i})" for i, (name, _) in enumerate(ordered)]
+        return lines
+    return [f"o = cls({', '.join(f'{name}={value}' for name, value in ordered)})"]
+
+
+class Builder:
+    """Makes records of one class from dicts of their values by name.
+
+    For the tiers where speed is not first; the generated decoders hold the same lines inline.
+    """
+
+    def __init__(self, shape: Shape) -> None:
+        """Generate the function for the class."""
+        self._shape = shape
+        namespace: dict[str, Any] = {}
+        values = {field.name: f"values[{field.name!r}]" for field in shape.fields}
+        lines = assignments(shape, values, namespace)
+        source = "\n    ".join(["def build(values):", *lines, "return o"])
+        exec(source, namespace)
+        self._build: Callable[[dict[str, Any]], Any] = namespace["build"]
+
+    def __call__(self, values: dict[str, Any], identity: int | None) -> Any:
+        """Return a record.
+
+        Args:
+            values: By field name; may be changed. Unknown names are dropped, and missing ones get
+                their default.
+            identity: Goes into the identity field; None for a nested record, where that field is
+                like any other.
+
+        Raises:
+            DecodeError: A required field is missing.
+        """
+        if identity is not None and self._shape.identity is not None:
+            values[self._shape.identity] = identity
+        for field in self._shape.fields:
+            if field.name not in values:
+                values[field.name] = default_of(field, self._shape.name)
+        return self._build(values)
+
+
+def default_of(field: FieldShape, class_name: str) -> Any:
+    """Return the default for a field that the payload does not have.
+
+    Raises:
+        DecodeError: The field is required.
+    """
+    if field.required:
+        raise missing_field(field.name, class_name)
+    return field.make_default()
+
+
+def missing_field(path: str, class_name: str) -> DecodeError:
+    """Return the error for a required field that an older payload does not have."""
+    return DecodeError(
+        f"{path}: the stored record has no such field, and {class_name} gives it no default. "
+        "Give the field a default or a default_factory to read records from before it existed.",
+        field=path,
+    )

@@ -1,0 +1,492 @@
+"""The exact tier: a tagged plain form of any supported value, shared by the text and byte codecs.
+
+A plain form is what JSON can hold without loss: null, booleans, integers of 64 bits, finite
+floats, valid strings, objects with string keys, and arrays. A dict with string keys is an object;
+every other value is an array that begins with its tag: ``["tuple", 1, 2]``.
+Values are described by their own types, never by annotations, so that exactly what went in comes
+back. A tag names one of the types below or a class that the annotations of the record class lead
+to: nothing in a payload can import or call anything else.
+"""
+
+from __future__ import annotations
+
+import base64
+import enum
+import math
+import struct
+from collections.abc import Callable
+from datetime import UTC, date, datetime, time, timedelta, timezone
+from decimal import Decimal
+from fractions import Fraction
+from ipaddress import (
+    IPv4Address,
+    IPv4Interface,
+    IPv4Network,
+    IPv6Address,
+    IPv6Interface,
+    IPv6Network,
+)
+from pathlib import (
+    Path,
+    PosixPath,
+    PurePath,
+    PurePosixPath,
+    PureWindowsPath,
+    WindowsPath,
+)
+from typing import Any
+from uuid import UUID
+from zoneinfo import ZoneInfo
+
+from memdb.errors import DecodeError, EncodeError
+from memdb.serializers._build import Builder, Trail, get_attribute, path_text
+from memdb.serializers._shape import Shape, reachable, shape_of
+
+#: How deep lists, dicts, sets, tuples and records may be nested in each other.
+MAX_DEPTH = 64
+
+_INT_MIN, _INT_MAX = -(2**63), 2**64 - 1
+_ADVICE = 'Convert it to a supported type, or use serializer="pickle" for data that you trust.'
+
+_ToPlain = Callable[[Any, Trail, int], Any]
+
+
+class ExactTier:
+    """Turns the values of one record class into the plain form and back."""
+
+    def __init__(self, shape: Shape, *, as_dicts: bool = False) -> None:
+        """Prepare for the classes that the annotations of ``shape`` lead to.
+
+        Args:
+            shape: The record class.
+            as_dicts: Give nested records back as dicts and Enum members as their values. For
+                reading a typed collection without its classes.
+        """
+        self._shape = shape
+        self._as_dicts = as_dicts
+        self._classes = reachable(shape)
+        self._trails: list[tuple[str, Trail]] = [
+            (field.name, (None, f".{field.name}")) for field in shape.payload_fields
+        ]
+        self._builders: dict[str, Builder] = {}
+        self._to: dict[type, _ToPlain] = dict(_SIMPLE_TO)
+        self._to |= {
+            list: self._sequence_to("list"),
+            tuple: self._sequence_to("tuple"),
+            set: self._set_to("set"),
+            frozenset: self._set_to("frozenset"),
+            dict: self._dict_to,
+        }
+        for name, cls in self._classes.items():
+            if issubclass(cls, enum.Enum):
+                self._to[cls] = self._enum_to(name, cls)
+            else:
+                self._to[cls] = self._record_to(name, cls)
+
+    def fields_to_plain(self, record: Any) -> dict[str, Any]:
+        """Return the record's payload fields, the identity left out, in the plain form."""
+        plain = {}
+        for name, trail in self._trails:
+            try:
+                value = getattr(record, name)
+            except AttributeError:
+                value = get_attribute(record, name)
+            cls = type(value)
+            if cls is str and value.isascii():
+                plain[name] = value
+            else:
+                plain[name] = self.to_plain(value, trail, 1)
+        return plain
+
+    def fields_from_plain(self, plain: Any) -> dict[str, Any]:
+        """Return the values by field name of what ``fields_to_plain`` gave.
+
+        Raises:
+            DecodeError: It is something else.
+        """
+        if type(plain) is not dict:
+            raise DecodeError("the payload holds no record. It was not written by memdb.")
+        values = self.from_plain(plain)
+        assert type(values) is dict
+        return values
+
+    def to_plain(self, value: Any, trail: Trail = None, depth: int = 0) -> Any:
+        """Return the plain form of a value.
+
+        Raises:
+            EncodeError: The value, or one inside it, is of no supported type, or it is nested too
+                deep.
+        """
+        convert = self._to.get(type(value))
+        if convert is None:
+            raise self._refused(value, trail)
+        return convert(value, trail, depth)
+
+    def from_plain(self, plain: Any) -> Any:
+        """Return the value of a plain form.
+
+        Raises:
+            DecodeError: It is no plain form, or names a class that the annotations do not.
+        """
+        try:
+            return self._from(plain)
+        except DecodeError:
+            raise
+        except Exception as error:
+            raise DecodeError(
+                f"the payload holds a value that can't be read ({type(error).__name__}). "
+                "It was not written by memdb, or needs something that this machine lacks, such "
+                "as a time zone (install tzdata)."
+            ) from error
+
+    # -- to plain
+
+    def _refused(self, value: Any, trail: Trail) -> EncodeError:
+        path, cls = path_text(trail), type(value)
+        name = f"{cls.__module__}.{cls.__qualname__}".removeprefix("builtins.")
+        base = next((known for known in self._to if issubclass(cls, known)), None)
+        if base is not None and base is not type(None):
+            why = f"a subclass of {base.__qualname__}, whose own part would be lost"
+        else:
+            why = "not a supported type, nor a class that the record's annotations name"
+        return EncodeError(
+            f"{path or 'the record'}: can't store a value of type {name}: it is {why}. {_ADVICE}",
+            field=path,
+        )
+
+    def _enter(self, trail: Trail, depth: int) -> int:
+        if depth >= MAX_DEPTH:
+            path = path_text(trail)
+            start = path if len(path) <= 80 else path[:80] + "..."
+            raise EncodeError(
+                f"{start}: nested deeper than {MAX_DEPTH} levels, or contains itself. "
+                "Flatten it, or store the parts as records of their own.",
+                field=path,
+            )
+        return depth + 1
+
+    def _sequence_to(self, tag: str) -> _ToPlain:
+        def convert(value: Any, trail: Trail, depth: int) -> Any:
+            depth = self._enter(trail, depth)
+            return [
+                tag,
+                *(self.to_plain(v, (trail, f"[{i}]"), depth) for i, v in enumerate(value)),
+            ]
+
+        return convert
+
+    def _set_to(self, tag: str) -> _ToPlain:
+        def convert(value: Any, trail: Trail, depth: int) -> Any:
+            depth = self._enter(trail, depth)
+            # Sorted, so that equal sets give equal bytes in every process.
+            items = (self.to_plain(v, (trail, "{}"), depth) for v in value)
+            return [tag, *sorted(items, key=repr)]
+
+        return convert
+
+    def _dict_to(self, value: dict[Any, Any], trail: Trail, depth: int) -> Any:
+        depth = self._enter(trail, depth)
+        if all(type(key) is str and _is_valid(key) for key in value):
+            return {k: self.to_plain(v, (trail, _place(k)), depth) for k, v in value.items()}
+        pairs = []
+        for number, (key, item) in enumerate(value.items()):
+            inner = (trail, _place(key) if type(key) in (str, int) else f"[key {number}]")
+            pairs.append([self.to_plain(key, inner, depth), self.to_plain(item, inner, depth)])
+        return ["dict", *pairs]
+
+    def _enum_to(self, name: str, cls: type[enum.Enum]) -> _ToPlain:
+        def convert(value: Any, trail: Trail, depth: int) -> Any:
+            inner: Any = value.value
+            if type(inner) in _SIMPLE_TO or type(inner) is tuple:
+                try:
+                    if cls(inner) is value:
+                        return ["enum", name, self.to_plain(inner, (trail, ".value"), depth)]
+                except (ValueError, EncodeError):
+                    pass
+            name_of = getattr(value, "name", None)
+            if name_of is not None and cls.__members__.get(name_of) is value:
+                return ["enum name", name, name_of]
+            raise self._refused(value, trail)
+
+        return convert
+
+    def _record_to(self, name: str, cls: type) -> _ToPlain:
+        shape = shape_of(cls)
+        names = tuple(field.name for field in shape.fields)
+
+        def convert(value: Any, trail: Trail, depth: int) -> Any:
+            depth = self._enter(trail, depth)
+            fields = {}
+            for field in names:
+                inner = (trail, f".{field}")
+                item = get_attribute(value, field, inner)
+                fields[field] = self.to_plain(item, inner, depth)
+            return ["record", name, fields]
+
+        return convert
+
+    # -- from plain
+
+    def _from(self, plain: Any) -> Any:
+        cls = type(plain)
+        if cls is dict:
+            return {
+                key: item if type(item) in _PLAIN else self._from(item)
+                for key, item in plain.items()
+            }
+        if cls is not list:
+            if cls in _PLAIN:
+                return plain
+            raise TypeError(cls)
+        tag, *rest = plain
+        simple = _SIMPLE_FROM.get(tag)
+        if simple is not None:
+            return simple(*rest)
+        if tag == "list":
+            return [self._from(item) for item in rest]
+        if tag == "tuple":
+            return tuple([self._from(item) for item in rest])
+        if tag == "set":
+            return {self._from(item) for item in rest}
+        if tag == "frozenset":
+            return frozenset([self._from(item) for item in rest])
+        if tag == "dict":
+            return {self._from(key): self._from(item) for key, item in rest}
+        return self._from_class(tag, *rest)
+
+    def _from_class(self, tag: str, name: str, content: Any) -> Any:
+        if tag not in ("record", "enum", "enum name"):
+            raise ValueError("unknown tag")
+        if self._as_dicts:
+            return self._from(content)
+        cls = self._classes.get(name) or self._by_last_name(name)
+        if cls is None or issubclass(cls, enum.Enum) != (tag != "record"):
+            raise DecodeError(
+                f"the payload names the class {name}, which no annotation of "
+                f"{self._shape.name} leads to. Bring back the annotation, or the class's old name."
+            )
+        if tag == "enum name":
+            return cls.__members__[content]  # type: ignore[attr-defined]
+        if tag == "enum":
+            return cls(self._from(content))
+        builder = self._builders.get(name)
+        if builder is None:
+            builder = self._builders[name] = Builder(shape_of(cls))
+        return builder({key: self._from(item) for key, item in content.items()}, None)
+
+    def _by_last_name(self, name: str) -> type | None:
+        """Return the class of a name that was written when there were more, or fewer, like it."""
+        matches = [
+            cls
+            for known, cls in self._classes.items()
+            if known.endswith(f".{name}") or name.endswith(f".{known}")
+        ]
+        return matches[0] if len(matches) == 1 else None
+
+
+_PLAIN = frozenset({type(None), bool, int, float, str})
+
+
+def _place(key: str | int) -> str:
+    """Return the part of a path that leads to a dict's value; long keys are cut."""
+    text = repr(key) if type(key) is str or -(10**9) < key < 10**9 else "..."  # type: ignore[operator]
+    return f"[{text}]" if len(text) <= 40 else f"[{text[:40]}...]"
+
+
+def _is_valid(text: str) -> bool:
+    """Whether a string can be UTF-8: it holds no lone surrogate."""
+    if text.isascii():
+        return True
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _int_to(value: int) -> Any:
+    # Hexadecimal: no limit of digits, and linear.
+    return value if _INT_MIN <= value <= _INT_MAX else ["int", format(value, "x")]
+
+
+def _float_to(value: float) -> Any:
+    if math.isfinite(value):
+        return value
+    if math.isinf(value):
+        return ["float", "inf" if value > 0 else "-inf"]
+    bits = struct.pack(">d", value)
+    return ["float", "nan" if bits == _NAN else bits.hex()]
+
+
+_NAN = struct.pack(">d", math.nan)
+
+
+def _float_from(text: str) -> float:
+    if text in ("inf", "-inf", "nan"):
+        return float(text)
+    value: float = struct.unpack(">d", bytes.fromhex(text))[0]
+    return value
+
+
+def _text_to(value: str) -> Any:
+    if _is_valid(value):
+        return value
+    return ["str", base64.b64encode(value.encode("utf-8", "surrogatepass")).decode()]
+
+
+def _text_from(text: str) -> str:
+    return base64.b64decode(text, validate=True).decode("utf-8", "surrogatepass")
+
+
+def _plain_text(plain: Any) -> str:
+    """Return the string of a plain string or of a tagged one."""
+    if type(plain) is list and len(plain) == 2 and plain[0] == "str":
+        return _text_from(plain[1])
+    if type(plain) is not str:
+        raise TypeError(type(plain))
+    return plain
+
+
+def _zone_to(zone: Any, trail: Trail) -> Any:
+    """Return the plain form of a time zone: its key, or [microseconds], or that with a name."""
+    if type(zone) is ZoneInfo and zone.key is not None:
+        return zone.key
+    if type(zone) is timezone:
+        offset, *name = zone.__getinitargs__()  # type: ignore[attr-defined]
+        return [offset // timedelta(microseconds=1), *map(_text_to, name)]
+    path, cls = path_text(trail), type(zone)
+    raise EncodeError(
+        f"{path or 'the record'}: can't store a time with a tzinfo of type "
+        f"{cls.__module__}.{cls.__qualname__}, as it may not come back the same. "
+        "Use zoneinfo.ZoneInfo with a key, or datetime.timezone.",
+        field=path,
+    )
+
+
+def _zone_from(plain: Any) -> Any:
+    if type(plain) is str:
+        return ZoneInfo(plain)
+    microseconds, *name = plain
+    return timezone(timedelta(microseconds=microseconds), *map(_plain_text, name))
+
+
+def _moment_to(value: datetime | time, trail: Trail) -> list[Any]:
+    """Return a moment as ISO text, and zone and fold after it where the text can't hold them."""
+    tag = "datetime" if type(value) is datetime else "time"
+    zone = value.tzinfo
+    if zone is None or zone is UTC:
+        plain: list[Any] = [tag, value.isoformat()]
+    else:
+        plain = [tag, value.replace(tzinfo=None).isoformat(), _zone_to(zone, trail)]
+    if value.fold:
+        plain += [None, 1] if len(plain) == 2 else [1]
+    return plain
+
+
+def _datetime_from(text: str, zone: Any = None, fold: int = 0) -> datetime:
+    value = datetime.fromisoformat(text)
+    if zone is not None:
+        return value.replace(tzinfo=_zone_from(zone), fold=fold)
+    return value.replace(fold=fold) if fold else value
+
+
+def _time_from(text: str, zone: Any = None, fold: int = 0) -> time:
+    value = time.fromisoformat(text)
+    if zone is not None:
+        return value.replace(tzinfo=_zone_from(zone), fold=fold)
+    return value.replace(fold=fold) if fold else value
+
+
+def _number_from(plain: Any) -> float:
+    if type(plain) is list:
+        return _float_from(plain[1])
+    return float(plain)
+
+
+def _int_from(plain: Any) -> int:
+    if type(plain) is list:
+        return int(plain[1], 16)
+    if type(plain) is not int:
+        raise TypeError(type(plain))
+    return plain
+
+
+_BY_TEXT: dict[str, type] = {
+    "ip4": IPv4Address,
+    "ip6": IPv6Address,
+    "ip4 network": IPv4Network,
+    "ip6 network": IPv6Network,
+    "ip4 interface": IPv4Interface,
+    "ip6 interface": IPv6Interface,
+}
+_PATHS: tuple[type[PurePath], ...] = (PurePosixPath, PureWindowsPath, PosixPath, WindowsPath)
+
+
+def _by_text(tag: str) -> _ToPlain:
+    return lambda value, trail, depth: [tag, str(value)]
+
+
+def _path_to(value: Any, trail: Trail, depth: int) -> Any:
+    return ["path", type(value).__name__, _text_to(str(value))]
+
+
+def _path_from(name: str, text: Any) -> PurePath:
+    cls = {path.__name__: path for path in _PATHS}[name]
+    return cls(_plain_text(text))
+
+
+_SIMPLE_TO: dict[type, _ToPlain] = {
+    type(None): lambda value, trail, depth: None,
+    bool: lambda value, trail, depth: value,
+    int: lambda value, trail, depth: _int_to(value),
+    float: lambda value, trail, depth: _float_to(value),
+    str: lambda value, trail, depth: _text_to(value),
+    complex: lambda value, trail, depth: [
+        "complex",
+        _float_to(value.real),
+        _float_to(value.imag),
+    ],
+    bytes: lambda value, trail, depth: ["bytes", base64.b64encode(value).decode()],
+    bytearray: lambda value, trail, depth: ["bytearray", base64.b64encode(value).decode()],
+    date: lambda value, trail, depth: ["date", value.isoformat()],
+    time: lambda value, trail, depth: _moment_to(value, trail),
+    datetime: lambda value, trail, depth: _moment_to(value, trail),
+    timedelta: lambda value, trail, depth: [
+        "timedelta",
+        value.days,
+        value.seconds,
+        value.microseconds,
+    ],
+    timezone: lambda value, trail, depth: ["zone", _zone_to(value, trail)],
+    ZoneInfo: lambda value, trail, depth: ["zone", _zone_to(value, trail)],
+    Decimal: _by_text("decimal"),
+    Fraction: lambda value, trail, depth: [
+        "fraction",
+        _int_to(value.numerator),
+        _int_to(value.denominator),
+    ],
+    UUID: _by_text("uuid"),
+    **{cls: _by_text(tag) for tag, cls in _BY_TEXT.items()},
+    **{cls: _path_to for cls in _PATHS},
+}
+
+_SIMPLE_FROM: dict[Any, Callable[..., Any]] = {
+    "int": lambda text: int(text, 16),
+    "float": _float_from,
+    "str": _text_from,
+    "complex": lambda real, imag: complex(_number_from(real), _number_from(imag)),
+    "bytes": lambda text: base64.b64decode(text, validate=True),
+    "bytearray": lambda text: bytearray(base64.b64decode(text, validate=True)),
+    "date": date.fromisoformat,
+    "time": _time_from,
+    "datetime": _datetime_from,
+    "timedelta": timedelta,
+    "zone": _zone_from,
+    "decimal": Decimal,
+    "fraction": lambda upper, lower: Fraction(_int_from(upper), _int_from(lower)),
+    "uuid": UUID,
+    "path": _path_from,
+    **_BY_TEXT,
+}
+
+assert Path not in _SIMPLE_TO

@@ -1,0 +1,436 @@
+"""Generate: the codec of one class as source text, as ``dataclasses`` does for ``__init__``.
+
+Each codec has two tiers. The fast one is generated here: a check that the record's values are
+natively exact, and one call of the packer. What the check or the packer refuses goes through the
+exact tier as a whole. The first byte of a payload tells the two apart.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, NoReturn
+
+from memdb.errors import DecodeError, EncodeError, RecordTypeError
+from memdb.serializers._build import Builder, assignments, force_setattr, missing_field
+from memdb.serializers._exact import ExactTier
+from memdb.serializers._plan import (
+    Form,
+    NotNative,
+    Plan,
+    Planner,
+    all_of,
+    attribute,
+    is_native_struct,
+    is_plain_json,
+    is_plain_msgpack,
+    mentions_any,
+    mirror,
+    packed_value,
+)
+from memdb.serializers._shape import FieldShape, Shape, type_text
+from memdb.serializers._writer import parse_type, shape_of_writer
+
+Layout = Literal["named", "positional"]
+
+# What a check or the packer raises for a value that is not natively exact.
+NOT_NATIVE = (
+    NotNative,
+    TypeError,
+    ValueError,
+    OverflowError,
+    ArithmeticError,
+    AttributeError,
+    RecursionError,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """How bytes are written: what differs between JSON and MessagePack.
+
+    Attributes:
+        form: Which of the two.
+        encode: Packs a value.
+        decoder: From a type to a function that unpacks it.
+        encode_dict: Packs a dict of what the form brings back exactly by itself.
+        decode_dict: Unpacks it, untyped.
+        encode_exact: Packs the plain form of the exact tier.
+        decode_exact: Unpacks it; ``NOT_EXACT`` if the bytes are not of the exact tier.
+    """
+
+    form: Form
+    encode: Callable[[Any], bytes]
+    decoder: Callable[[Any], Callable[[bytes], Any]]
+    encode_dict: Callable[[Any], bytes]
+    decode_dict: Callable[[bytes], Any]
+    encode_exact: Callable[[Any], bytes]
+    decode_exact: Callable[[bytes], Any]
+
+
+NOT_EXACT = object()
+
+
+class GeneratedCodec:
+    """A codec whose ``encode`` and ``decode`` are functions generated for one class."""
+
+    __slots__ = ("decode", "encode")
+
+    def __init__(self, encode: Callable[[Any], bytes], decode: Callable[[bytes, int], Any]) -> None:
+        self.encode = encode
+        self.decode = decode
+
+
+def make_codec(
+    shape: Shape, writer: Mapping[str, Any] | None, form: Format, layout: Layout
+) -> GeneratedCodec:
+    """Return the codec of a class.
+
+    Args:
+        shape: The class as it is now.
+        writer: What the bytes to decode were written with; None for the class as it is now.
+        form: JSON or MessagePack.
+        layout: Whether records are packed by name or by position.
+    """
+    if shape.kind == "dict":
+        codec = _dict_codec(shape, form)
+        if writer is None or writer["kind"] == "dict":
+            return codec
+        # A typed collection read without its class: the writer schema says what the fields are.
+        shape = shape_of_writer(writer)
+    else:
+        codec = _RecordCodec(shape, None, form, layout).make()
+        if writer is None:
+            return codec
+    return GeneratedCodec(codec.encode, _RecordCodec(shape, writer, form, layout).make_decode())
+
+
+class _RecordCodec:
+    """Collects what the generated functions of one codec use."""
+
+    def __init__(
+        self, shape: Shape, writer: Mapping[str, Any] | None, form: Format, layout: Layout
+    ) -> None:
+        self.shape = shape
+        self.form = form
+        self.layout = layout
+        self.is_dict = shape.kind == "dict"
+        self.exact = ExactTier(shape, as_dicts=self.is_dict)
+        self.build = None if self.is_dict else Builder(shape)
+        self.fields = shape.payload_fields
+        types = {field.name: type_text(field.annotation) for field in self.fields}
+        self.writer_types = dict(writer["fields"]) if writer is not None else types
+        self.writer_names = list(self.writer_types)
+        # In order: binary payloads are by position.
+        self.is_as_written = list(self.writer_types.items()) == list(types.items())
+        if writer is not None and writer["kind"] == "dict":
+            self.layout = "named"
+        self._lenient: Callable[[bytes, int], Any] | None = None
+
+    def make(self) -> GeneratedCodec:
+        """Return the codec for bytes as this class writes them."""
+        if self.layout == "named" and self.shape.kind == "struct":
+            planner = Planner(self.form.form, is_struct=True)
+            plans = self._plans(planner)
+            if is_native_struct(self.shape, plans):
+                return self._native_struct(planner, plans)
+        planner = Planner(self.form.form)
+        plans = self._plans(planner)
+        encode = self._encoder(planner, plans)
+        return GeneratedCodec(encode, self._decoder(planner, plans))
+
+    def make_decode(self) -> Callable[[bytes, int], Any]:
+        """Return the decoder for bytes of the writer schema."""
+        if self.is_as_written and not self.is_dict:
+            return self.make().decode
+        planner = Planner(self.form.form, is_lenient=True)
+        try:
+            return self._decoder(planner, self._plans(planner))
+        except DecodeError:
+            # A required field is missing: each record raises, unless it is of the exact tier.
+            return self._decode_slowly
+
+    def _plans(self, planner: Planner) -> dict[str, Plan]:
+        return {field.name: self._plan(planner, field) for field in self.shape.fields}
+
+    def _plan(self, planner: Planner, field: FieldShape) -> Plan:
+        plan = planner.plan(field.annotation)
+        written = self.writer_types.get(field.name)
+        if written is not None and mentions_any(plan.wire):
+            # The annotation says too little to tell a date from text; the writer's may say more.
+            known = parse_type(written)
+            if not mentions_any(known):
+                return planner.plan(known)
+        return plan
+
+    # -- encode
+
+    def _encoder(self, planner: Planner, plans: dict[str, Plan]) -> Callable[[Any], bytes]:
+        fields = self.fields
+        values = [packed_value(plans[f.name], f"v{i}") for i, f in enumerate(fields)]
+        packed = ", ".join(values)
+        if self.layout == "positional":
+            whole = f"({packed}{',' if fields else ''})"
+        else:
+            made = mirror(self.shape, fields, plans, is_lenient=False)
+            whole = f"{planner.bind('mirror', made)}({packed})"
+        return self._encode_function(planner, plans, fields, whole)
+
+    def _encode_function(
+        self,
+        planner: Planner,
+        plans: dict[str, Plan],
+        fields: tuple[FieldShape, ...],
+        whole: str,
+    ) -> Callable[[Any], bytes]:
+        # The values are read once, so that what was checked is what is packed.
+        reads = "".join(
+            f"            v{i} = {attribute('r', f.name)}\n" for i, f in enumerate(fields)
+        )
+        condition = all_of(plans[f.name].check(f"v{i}") for i, f in enumerate(fields))
+        source = (
+            "def encode(r):\n"
+            "    if type(r) is cls:\n"
+            "        try:\n"
+            f"{reads}"
+            f"            if {condition}:\n"
+            f"                return pack({whole})\n"
+            "        except NOT_NATIVE:\n"
+            "            pass\n"
+            "    return slow(r)\n"
+        )
+        namespace = {
+            **planner.namespace,
+            "cls": self.shape.cls,
+            "pack": self.form.encode,
+            "NOT_NATIVE": NOT_NATIVE,
+            "slow": self._encode_exactly,
+        }
+        return _compile(source, "encode", namespace)
+
+    def _encode_exactly(self, record: Any) -> bytes:
+        if type(record) is not self.shape.cls:
+            raise RecordTypeError(wrong_class(record, self.shape))
+        return encode_exactly(self.form, lambda: self.exact.fields_to_plain(record))
+
+    def _native_struct(self, planner: Planner, plans: dict[str, Plan]) -> GeneratedCodec:
+        # What stands in the identity field does not matter: decoding sets it, and what msgspec
+        # can't decode there is decoded without it, by the slow way.
+        encode = self._encode_function(planner, plans, self.fields, "r")
+        lines = ["o = unpack(data)"]
+        if self.shape.identity and self.shape.is_frozen:
+            lines.append(f"force(o, {self.shape.identity!r}, identity)")
+        elif self.shape.identity:
+            lines.append(f"o.{self.shape.identity} = identity")
+        namespace = {
+            "unpack": self.form.decoder(self.shape.cls),
+            "force": force_setattr,
+        }
+        return GeneratedCodec(encode, _decode_function(lines, namespace, self._decode_slowly))
+
+    # -- decode
+
+    def _decoder(
+        self, planner: Planner, plans: dict[str, Plan], *, has_fallback: bool = True
+    ) -> Callable[[bytes, int], Any]:
+        """Return the decoder for bytes of the writer schema, in the layout."""
+        namespace: dict[str, Any] = {}
+        values: dict[str, str] = {}
+        if self.shape.identity:
+            values[self.shape.identity] = "identity"
+        if self.layout == "positional":
+            first = self._positional(planner, plans, values)
+        else:
+            made = mirror(self.shape, self.fields, plans, is_lenient=planner.is_lenient)
+            planner.namespace["unpack"] = self.form.decoder(made)
+            first = "w = unpack(data)"
+            for number, field in enumerate(self.fields):
+                values[field.name] = planner.unpacked_value(
+                    field, plans[field.name], f"w.f{number}"
+                )
+        if self.is_dict:
+            pairs = "".join(f"{f.name!r}: {values[f.name]}, " for f in self.fields)
+            lines = [f"o = {{{pairs}'id': identity}}"]
+        else:
+            lines = assignments(self.shape, values, namespace)
+        return _decode_function(
+            [first, *lines],
+            {**planner.namespace, **namespace},
+            self._decode_slowly if has_fallback else None,
+        )
+
+    def _positional(self, planner: Planner, plans: dict[str, Plan], values: dict[str, str]) -> str:
+        wires: list[Any] = []
+        targets: list[str] = []
+        by_name = {field.name: field for field in self.fields}
+        for number, name in enumerate(self.writer_names):
+            targets.append(f"w{number}")
+            if name in by_name:
+                plan = plans[name]
+                wires.append(plan.wire)
+                values[name] = plan.unpack(f"w{number}") if plan.unpack else f"w{number}"
+            else:
+                wires.append(Any)
+        for field in self.fields:
+            if field.name not in values:
+                if field.required:
+                    raise missing_field(field.name, self.shape.name)
+                values[field.name] = f"{planner.bind('default', field.make_default)}()"
+        planner.namespace["unpack"] = self.form.decoder(tuple[tuple(wires)])  # type: ignore[misc]
+        return f"[{', '.join(targets)}] = unpack(data)"
+
+    def _decode_slowly(self, data: bytes, identity: int) -> Any:
+        """Decode what the fast decoder refused, or say what is wrong with it."""
+        data = bytes(data)
+        try:
+            plain = self.form.decode_exact(data)
+            if plain is NOT_EXACT:
+                return self._decode_leniently(data, identity)
+            values = self.exact.fields_from_plain(plain)
+            if self.build is None:
+                return {**values, "id": identity}
+            return self.build(values, identity)
+        except DecodeError:
+            raise
+        except Exception as error:
+            self._refuse(error)
+
+    def _decode_leniently(self, data: bytes, identity: int) -> Any:
+        if self._lenient is None:
+            planner = Planner(self.form.form, is_lenient=True)
+            plans = self._plans(planner)
+            self._lenient = self._decoder(planner, plans, has_fallback=False)
+        return self._lenient(data, identity)
+
+    def _refuse(self, error: BaseException) -> NoReturn:
+        text, path = _split_path(str(error))
+        text = re.sub("(enum value) .*", r"\1", text)
+        path = self._field_path(path)
+        found = re.fullmatch(r"Object missing required field `(.+)`", text)
+        if found:
+            path = f"{path}.{found[1]}" if path else found[1]
+            raise missing_field(path, self.shape.name) from error
+        raise DecodeError(
+            f"{path or 'the payload'}: the bytes do not fit {self.shape.name} "
+            f"({text or type(error).__name__}). "
+            "Open the collection with the class and serializer that it was written with.",
+            field=path,
+        ) from error
+
+    def _field_path(self, path: str) -> str:
+        """Return msgspec's path with the name of the field in place of its position."""
+        if self.layout == "positional":
+            found = re.match(r"\[(\d+)\]", path)
+            if found and int(found[1]) < len(self.writer_names):
+                path = self.writer_names[int(found[1])] + path[found.end() :]
+        return path.removeprefix(".")
+
+
+def _split_path(text: str) -> tuple[str, str]:
+    """Split msgspec's message into what is wrong and the path, as far as it has one."""
+    found = re.fullmatch(r"(.*?) - at `(?:key in )?\$?(.*)`", text, re.DOTALL)
+    return (found[1], found[2]) if found else (text, "")
+
+
+def _decode_function(
+    lines: list[str],
+    namespace: dict[str, Any],
+    slow: Callable[[bytes, int], Any] | None,
+) -> Callable[[bytes, int], Any]:
+    """Compile a decoder from the lines that make the record ``o``."""
+    if slow is None:
+        source = "\n    ".join(["def decode(data, identity):", *lines, "return o\n"])
+    else:
+        # Whatever the bytes make go wrong, the slow way finds the right error for it.
+        body = "\n        ".join([*lines, "return o"])
+        source = (
+            "def decode(data, identity):\n"
+            "    try:\n"
+            f"        {body}\n"
+            "    except Exception:\n"
+            "        pass\n"
+            "    return slow(data, identity)\n"
+        )
+    return _compile(source, "decode", {**namespace, "slow": slow})
+
+
+def _compile(source: str, name: str, namespace: dict[str, Any]) -> Callable[..., Any]:
+    exec(compile(source, f"<memdb {name}>", "exec"), namespace)
+    function: Callable[..., Any] = namespace[name]
+    return function
+
+
+def wrong_class(record: object, shape: Shape) -> str:
+    """Return the message for a record that is not exactly of the codec's class."""
+    cls = type(record)
+    return (
+        f"a record of type {cls.__module__}.{cls.__qualname__} can't be stored as {shape.name}. "
+        f"Convert it to {shape.name}, or give its class a collection of its own."
+    )
+
+
+def _dict_codec(shape: Shape, form: Format) -> GeneratedCodec:
+    """Return the codec of plain dicts; their key ``id`` is in the pointer, not in the bytes."""
+    exact = ExactTier(shape)
+    pack, unpack = form.encode_dict, form.decode_dict
+    is_plain = is_plain_json if form.form == "json" else is_plain_msgpack
+
+    def encode(record: Any) -> bytes:
+        if type(record) is dict:
+            if "id" in record:
+                record = {key: value for key, value in record.items() if key != "id"}
+            try:
+                if is_plain(record):
+                    return pack(record)
+            except NOT_NATIVE:
+                pass
+        else:
+            raise RecordTypeError(wrong_class(record, shape))
+        return encode_exactly(form, lambda: exact.to_plain(record))
+
+    def decode(data: bytes, identity: int) -> Any:
+        try:
+            record = unpack(data)
+            if type(record) is dict:
+                record["id"] = identity
+                return record
+        except Exception:
+            pass
+        return decode_slowly(data, identity)
+
+    def decode_slowly(data: bytes, identity: int) -> Any:
+        try:
+            plain = form.decode_exact(bytes(data))
+            record = NOT_EXACT if plain is NOT_EXACT else exact.from_plain(plain)
+        except DecodeError:
+            raise
+        except Exception as error:
+            raise DecodeError(_NO_DICT) from error
+        if type(record) is not dict:
+            raise DecodeError(_NO_DICT)
+        record["id"] = identity
+        return record
+
+    return GeneratedCodec(encode, decode)
+
+
+_NO_DICT = (
+    "the payload: the bytes are no dict. "
+    "Open the collection with the serializer that it was written with."
+)
+
+
+def encode_exactly(form: Format, make_plain: Callable[[], Any]) -> bytes:
+    """Return the bytes of the exact tier.
+
+    Raises:
+        EncodeError: A value can't be held.
+    """
+    try:
+        return form.encode_exact(make_plain())
+    except (ValueError, OverflowError, RecursionError) as error:
+        raise EncodeError(
+            f"the record can't be packed: {error}. Store large data in parts, as records of "
+            "their own."
+        ) from error

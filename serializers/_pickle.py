@@ -1,0 +1,87 @@
+"""Pickle: any value that pickle can hold, for files that nobody else can write.
+
+**Danger.** Reading a pickle can run any code: whoever can change the file, or make a program open
+one of theirs, controls the process. Use it only by name, for data of your own, and prefer to
+convert the one value that the other serializers refuse.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Mapping
+from typing import Any, NoReturn
+
+from memdb.errors import DecodeError, EncodeError, RecordTypeError
+from memdb.serializers._build import Builder, get_attribute
+from memdb.serializers._generate import GeneratedCodec, wrong_class
+from memdb.serializers._protocol import Codec
+from memdb.serializers._shape import Shape
+
+# Do not change: part of the file format.
+_PROTOCOL = 5
+
+
+class PickleSerializer:
+    """Pickles a dict of the record's fields by name; the record's own class is not in the bytes.
+
+    What comes back is what the values' own pickling support makes of them. Reading runs code that
+    the file names: see the module's warning.
+    """
+
+    name = "pickle"
+
+    def codec(self, shape: Shape, writer: Mapping[str, Any] | None = None) -> Codec:
+        """Return a codec for the class; the writer schema is not needed, fields are by name."""
+        is_dict = shape.kind == "dict"
+        build = None if is_dict else Builder(shape)
+        names = tuple(field.name for field in shape.payload_fields)
+
+        def encode(record: Any) -> bytes:
+            cls = type(record)
+            if cls is not shape.cls:
+                raise RecordTypeError(wrong_class(record, shape))
+            if is_dict:
+                values = {key: value for key, value in record.items() if key != "id"}
+            else:
+                values = {name: get_attribute(record, name) for name in names}
+            try:
+                return pickle.dumps(values, _PROTOCOL)
+            except Exception as error:
+                _refuse(values, error)
+
+        def decode(data: bytes, identity: int) -> Any:
+            try:
+                values = pickle.loads(data)
+                if type(values) is not dict:
+                    raise TypeError("the pickle holds no dict of fields")
+                if build is None:
+                    values["id"] = identity
+                    return values
+                return build(values, identity)
+            except DecodeError:
+                raise
+            except Exception as error:
+                raise DecodeError(
+                    f"the payload can't be unpickled as {shape.name} ({type(error).__name__}). "
+                    "A class that it names was moved or removed, or it is no pickle."
+                ) from error
+
+        return GeneratedCodec(encode, decode)
+
+
+def _refuse(values: dict[Any, Any], error: Exception) -> NoReturn:
+    """Raise for the first value that can't be pickled by itself."""
+    for name, value in values.items():
+        try:
+            pickle.dumps(value, _PROTOCOL)
+        except Exception:
+            cls = type(value)
+            raise EncodeError(
+                f"{name}: can't pickle a value of type {cls.__module__}.{cls.__qualname__} "
+                f"({type(error).__name__}). Convert it to what pickle supports.",
+                field=str(name),
+            ) from error
+    raise EncodeError(
+        f"the record can't be pickled ({type(error).__name__}). Convert its values to what pickle "
+        "supports."
+    ) from error

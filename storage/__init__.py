@@ -1,0 +1,28 @@
+"""The file: blocks, pointers, recovery, locking. Knows bytes and pointers, no records."""
+
+from __future__ import annotations
+
+from memdb.storage._blocks import Array, checksum32, empty_pointers
+from memdb.storage._check import Finding, check_log
+from memdb.storage._constants import POINTER_DTYPE, Kind
+from memdb.storage._file import File, MapAccess, MemoryFile, OSFile
+from memdb.storage._log import Durability, Log, version_word
+from memdb.storage._recovery import Recovery
+
+__all__ = [
+    "POINTER_DTYPE",
+    "Array",
+    "Durability",
+    "File",
+    "Finding",
+    "Kind",
+    "Log",
+    "MapAccess",
+    "MemoryFile",
+    "OSFile",
+    "Recovery",
+    "check_log",
+    "checksum32",
+    "empty_pointers",
+    "version_word",
+]

@@ -1,0 +1,504 @@
+"""Opening: from the bytes of a file to the state of its log, telling a torn tail from damage."""
+
+from __future__ import annotations
+
+import mmap
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+
+from memdb.errors import DamageError, NotADatabaseError, UnsupportedFormatError
+from memdb.storage._blocks import (
+    Array,
+    BlockHeader,
+    Checkpoint,
+    Root,
+    checksum32,
+    checksum64,
+    unpack_block,
+    unpack_catalogue,
+    unpack_checked,
+    unpack_checkpoint,
+    unpack_header,
+    unpack_root,
+)
+from memdb.storage._constants import (
+    ALIGNMENT,
+    BLOCK_BYTES,
+    BOOT_ID_BYTES,
+    CATALOGUE_MAGIC,
+    CHECKPOINT_MAGIC,
+    CHECKSUM,
+    COMMIT_MAGIC,
+    FORMAT_VERSION,
+    HEADER_BYTES,
+    LOG_START,
+    MAGIC,
+    MAGIC_OFFSET,
+    POINTER,
+    POINTER_BYTES,
+    POINTER_DTYPE,
+    ROOT_BYTES,
+    ROOT_OFFSETS,
+)
+from memdb.storage._file import File, MapAccess
+from memdb.storage._pointer_map import PointerMap
+
+_CHUNK_BYTES = 1 << 20
+ANY_MAGIC = COMMIT_MAGIC[:3]
+# A reader may meet a block that the writer is just writing; it looks again this often.
+_READER_ATTEMPTS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Recovery:
+    """What opening had to mend, because the file was not closed or its end is torn.
+
+    Attributes:
+        was_clean: The last writer had closed the file.
+        replayed_commits: Commits found behind the last checkpoint.
+        replayed_versions: Versions in them.
+        cut_offset: Where the log ends, bytes from the start of the file.
+        cut_bytes: Length of what lay behind it, reserved space of a dead writer not counted.
+        kept_in: Path of the file to which a torn tail was copied; None when it was only zeros,
+            or the database is open for reading.
+    """
+
+    was_clean: bool
+    replayed_commits: int
+    replayed_versions: int
+    cut_offset: int
+    cut_bytes: int
+    kept_in: str | None
+
+
+@dataclass(slots=True)
+class LinkedCheckpoint:
+    """A checkpoint in the chain: where it lies and which slots it gathers."""
+
+    offset: int
+    first_slot: int
+    count: int
+    has_large_commits: bool
+
+
+@dataclass(slots=True)
+class LogState:
+    """What is known of a log once it is open."""
+
+    file_id: int
+    root: Root
+    map: PointerMap = field(default_factory=PointerMap)
+    catalogue: dict[str, Any] = field(default_factory=dict)
+    catalogue_offset: int = 0
+    chain: list[LinkedCheckpoint] = field(default_factory=list)
+    last_identities: dict[int, int] = field(default_factory=dict)
+    large_commits: list[tuple[int, int, int]] = field(default_factory=list)
+    """(first slot, commit offset, count) of large commits behind the last checkpoint."""
+    end: int = LOG_START
+    sequence: int = 0
+    timestamp: int = 0
+    replayed_commits: int = 0
+    replayed_versions: int = 0
+
+    def note(self, header: BlockHeader) -> None:
+        """Move the end of the log behind a block."""
+        self.end = header.end
+        self.sequence = header.sequence
+        self.timestamp = header.timestamp
+
+    def note_identities(self, pointers: Array) -> None:
+        """Raise the highest identity of each collection to those of ``pointers``."""
+        for collection in np.unique(pointers["collection"]).tolist():
+            highest = int(pointers["identity"][pointers["collection"] == collection].max())
+            if highest > self.last_identities.get(collection, 0):
+                self.last_identities[collection] = highest
+
+
+@dataclass(frozen=True, slots=True)
+class Tail:
+    """What follows the last valid block.
+
+    Attributes:
+        torn: The bytes from the end of the log to the last that is not zero.
+        zero_bytes: How many zeros follow those.
+        next_block: Offset of a valid block with a higher sequence, or None.
+    """
+
+    torn: bytes
+    zero_bytes: int
+    next_block: int | None
+
+
+class _Reader(Protocol):
+    """Gives pieces of a file."""
+
+    def read(self, offset: int, size: int) -> bytes | memoryview:
+        """Return ``size`` bytes from ``offset``, fewer only at the end of the file."""
+
+
+class MapReader:
+    """Reads what is synced through a map: nothing is copied, which halves a cold start."""
+
+    def __init__(self, data: mmap.mmap) -> None:
+        self._view = memoryview(data)
+
+    def read(self, offset: int, size: int) -> memoryview:
+        """Return ``size`` bytes from ``offset``, fewer only at the end of the map."""
+        return self._view[offset : offset + size]
+
+
+class Window:
+    """Reads a file forward in large pieces; what lies behind the root's log end may change."""
+
+    def __init__(self, file: File) -> None:
+        self._file = file
+        self._start = 0
+        self._data = b""
+
+    def read(self, offset: int, size: int) -> bytes:
+        """Return ``size`` bytes from ``offset``, fewer only at the end of the file."""
+        start = offset - self._start
+        if start < 0 or start + size > len(self._data):
+            self._start, start = offset, 0
+            self._data = self._file.read(offset, max(size, _CHUNK_BYTES))
+        return self._data[start : start + size]
+
+
+def read_header(file: File) -> int:
+    """Check the header page and return the file id.
+
+    Raises:
+        NotADatabaseError: The file does not begin as a memdb file.
+        UnsupportedFormatError: A newer memdb wrote it.
+        DamageError: It is a memdb file with a damaged header.
+    """
+    path = file.path
+    data = file.read(0, HEADER_BYTES)
+    if data[: len(MAGIC)] != MAGIC:
+        raise NotADatabaseError(
+            f"{path}: is not a memdb file (it begins with {data[:8]!r}). Check the path;"
+            " memdb never overwrites another file.",
+            path=path,
+        )
+    if len(data) < HEADER_BYTES:
+        raise DamageError(
+            f"{path}: was cut to {len(data)} bytes. Restore it from a copy.",
+            path=path,
+            offset=len(data),
+        )
+    _, version, file_id, matches = unpack_header(data)
+    if not matches:
+        raise DamageError(
+            f"{path}: the header does not match its checksum. Restore the file from a copy.",
+            path=path,
+        )
+    if version != FORMAT_VERSION:
+        raise UnsupportedFormatError(
+            f"{path}: is in format version {version}, this memdb knows {FORMAT_VERSION}."
+            " Open it with a newer memdb.",
+            path=path,
+            found=version,
+            supported=FORMAT_VERSION,
+        )
+    return file_id
+
+
+def read_root(file: File, file_id: int) -> Root:
+    """Return the newest valid root.
+
+    Raises:
+        DamageError: None is valid, or the file is shorter than it was when last synced.
+    """
+    roots = [unpack_root(file.read(offset, ROOT_BYTES), file_id) for offset in ROOT_OFFSETS]
+    valid = [root for root in roots if root is not None]
+    if not valid:
+        raise DamageError(
+            f"{file.path}: neither root (bytes {ROOT_OFFSETS[0]} and {ROOT_OFFSETS[1]}) matches"
+            " its checksum. Restore the file from a copy.",
+            path=file.path,
+            offset=ROOT_OFFSETS[0],
+        )
+    root = max(valid, key=lambda root: root.generation)
+    length = file.length()
+    if length < root.log_end:
+        raise DamageError(
+            f"{file.path}: was cut to {length} bytes, its log reached to byte {root.log_end}."
+            " Restore the file from a copy.",
+            path=file.path,
+            offset=length,
+        )
+    return root
+
+
+def load(file: File, access: MapAccess) -> tuple[LogState, Tail, mmap.mmap]:
+    """Read the state of the log from a file, changing nothing.
+
+    Args:
+        file: Is locked, unless ``access`` is ``read``: then a writer may be at work in it.
+        access: How to map the file.
+
+    Returns:
+        The state, what follows the last valid block, and the map up to the log's end.
+
+    Raises:
+        OpenError: It is not a memdb file, or one of a newer format.
+        DamageError: The log is damaged; the offset says where.
+    """
+    file_id = read_header(file)
+    state = LogState(file_id, read_root(file, file_id))
+    mapped_end = state.root.log_end
+    data = file.map(mapped_end, access)
+    reader = MapReader(data)
+    _load_checkpoints(file, reader, state)
+    _load_catalogue(file, reader, state)
+    for attempt in range(_READER_ATTEMPTS if access == "read" else 1):
+        end = state.end
+        walk(file, state)
+        tail = read_tail(file, state)
+        if tail.next_block is None or (attempt and state.end == end):
+            break
+    _judge(file, state, tail)
+    if state.end > mapped_end:
+        data = file.map(state.end, access)
+    return state, tail, data
+
+
+def walk(file: File, state: LogState) -> None:
+    """Take in the valid blocks from the end of the log on.
+
+    Cost: O(blocks and their payloads), at most about a checkpoint interval after a crash.
+    """
+    for header, data in _blocks(file, state):
+        if header.magic == COMMIT_MAGIC:
+            _take_commit(state, header, data)
+        elif header.magic == CATALOGUE_MAGIC:
+            body = data[BLOCK_BYTES + CHECKSUM.size :]
+            state.catalogue = unpack_catalogue(body[: header.payload_bytes - CHECKSUM.size])
+            state.catalogue_offset = header.offset
+        else:
+            _take_checkpoint(file, Window(file), state, header)
+        state.note(header)
+
+
+def _take_commit(state: LogState, header: BlockHeader, data: bytes) -> None:
+    pointers = np.frombuffer(data, POINTER_DTYPE, header.count, BLOCK_BYTES)
+    if header.count == 1:
+        collection, identity = int(pointers["collection"][0]), int(pointers["identity"][0])
+        if identity > state.last_identities.get(collection, 0):
+            state.last_identities[collection] = identity
+    else:
+        state.note_identities(pointers)
+    slot = state.map.next_slot
+    state.map.add_run(slot, header.timestamp)
+    state.map.extend(header.pointers_offset, header.count)
+    if header.count >= LARGE_COMMIT:
+        state.large_commits.append((slot, header.offset, header.count))
+    state.replayed_commits += 1
+    state.replayed_versions += header.count
+
+
+def _take_checkpoint(file: File, reader: _Reader, state: LogState, header: BlockHeader) -> None:
+    """A checkpoint behind the root's one: link it, its versions are known from the walk."""
+    checkpoint = _read_checkpoint(file, reader, state, header)
+    while state.chain and state.chain[-1].offset != checkpoint.previous:
+        state.chain.pop()
+    count = state.map.next_slot - checkpoint.first_slot
+    state.chain.append(_link(header, checkpoint, count))
+    state.large_commits.clear()
+
+
+# Commits of at least so many versions are referred to by checkpoints, not gathered again.
+LARGE_COMMIT = 4096
+
+
+def _link(header: BlockHeader, checkpoint: Checkpoint, count: int) -> LinkedCheckpoint:
+    has_large = bool((checkpoint.segments["key"] != 0).any())
+    return LinkedCheckpoint(header.offset, checkpoint.first_slot, count, has_large)
+
+
+def _blocks(file: File, state: LogState) -> Iterator[tuple[BlockHeader, bytes]]:
+    """Give the valid blocks from the end of the log on, as headers and whole bytes."""
+    window = Window(file)
+    length = file.length()
+    while True:
+        header = valid_header(window, state.file_id, state.end, length)
+        if header is None or header.sequence != state.sequence + 1:
+            return
+        data = window.read(header.offset, header.payload_offset - header.offset)
+        data = window.read(header.offset, len(data) + header.payload_bytes)
+        if not _is_payload_valid(header, data, state.file_id):
+            return
+        yield header, data
+
+
+def valid_header(window: _Reader, file_id: int, offset: int, length: int) -> BlockHeader | None:
+    """Return the header at ``offset`` if it and its pointers match their checksum."""
+    data = window.read(offset, BLOCK_BYTES)
+    if len(data) < BLOCK_BYTES:
+        return None
+    unpacked = unpack_block(data, offset)
+    if unpacked is None:
+        return None
+    checksum, header = unpacked
+    if header.payload_offset + header.payload_bytes > length:
+        return None
+    data = window.read(offset, header.payload_offset - offset)
+    return header if checksum64(data[CHECKSUM.size :], file_id) == checksum else None
+
+
+def _is_payload_valid(header: BlockHeader, data: bytes, file_id: int) -> bool:
+    start = header.payload_offset - header.offset
+    if len(data) < start + header.payload_bytes:
+        return False
+    if header.magic != COMMIT_MAGIC:
+        return unpack_checked(data[start:], file_id) is not None
+    if header.count == 1:
+        _, offset, length, checksum, *_ = POINTER.unpack_from(data, BLOCK_BYTES)
+        offset -= header.offset
+        return not length or checksum32(data[offset : offset + length]) == checksum
+    pointers = np.frombuffer(data, POINTER_DTYPE, header.count, BLOCK_BYTES)
+    view = memoryview(data)
+    rows = zip(
+        (pointers["offset"] - np.uint64(header.offset)).tolist(),
+        pointers["length"].tolist(),
+        pointers["checksum"].tolist(),
+        strict=True,
+    )
+    return all(not n or checksum32(view[at : at + n]) == checksum for at, n, checksum in rows)
+
+
+def _read_checked_block(
+    file: File, reader: _Reader, state: LogState, offset: int, magic: bytes
+) -> BlockHeader:
+    """Return the header of a block that a root or a checkpoint names; it must be valid."""
+    header = valid_header(reader, state.file_id, offset, state.root.log_end)
+    if header is None or header.magic != magic:
+        raise DamageError(
+            f"{file.path}: the block at byte {offset} does not match its checksum."
+            " Restore the file from a copy.",
+            path=file.path,
+            offset=offset,
+        )
+    return header
+
+
+def _read_body(
+    file: File, reader: _Reader, state: LogState, header: BlockHeader
+) -> bytes | memoryview:
+    payload = reader.read(header.payload_offset, header.payload_bytes)
+    body = unpack_checked(payload, state.file_id)
+    if body is None:
+        raise DamageError(
+            f"{file.path}: the payload at byte {header.payload_offset} does not match its"
+            " checksum. Restore the file from a copy.",
+            path=file.path,
+            offset=header.payload_offset,
+        )
+    return body
+
+
+def _read_checkpoint(
+    file: File, reader: _Reader, state: LogState, header: BlockHeader
+) -> Checkpoint:
+    return unpack_checkpoint(_read_body(file, reader, state, header), file.path, header.offset)
+
+
+def _load_checkpoints(file: File, reader: _Reader, state: LogState) -> None:
+    """Follow the chain from the root and fill the pointer map from it."""
+    root = state.root
+    chain: list[tuple[BlockHeader, Checkpoint]] = []
+    offset = root.checkpoint
+    while offset:
+        header = _read_checked_block(file, reader, state, offset, CHECKPOINT_MAGIC)
+        checkpoint = _read_checkpoint(file, reader, state, header)
+        chain.append((header, checkpoint))
+        offset = checkpoint.previous
+    for header, checkpoint in reversed(chain):
+        _load_checkpoint(file, reader, state, header, checkpoint)
+        state.note(header)
+    if chain:
+        last = chain[0][1].last_identities
+        state.last_identities = dict(zip(last["key"].tolist(), last["value"].tolist(), strict=True))
+
+
+def _load_checkpoint(
+    file: File, reader: _Reader, state: LogState, header: BlockHeader, checkpoint: Checkpoint
+) -> None:
+    slots = state.map
+    before = slots.next_slot
+    if checkpoint.first_slot != before:
+        raise DamageError(
+            f"{file.path}: the checkpoint at byte {header.offset} starts at slot"
+            f" {checkpoint.first_slot}, {before} was expected.",
+            path=file.path,
+            offset=header.offset,
+        )
+    for slot, timestamp in checkpoint.runs.tolist():
+        slots.add_run(slot, timestamp)
+    own = header.pointers_offset
+    for offset, count in checkpoint.segments.tolist():
+        if offset:
+            commit = _read_checked_block(file, reader, state, offset, COMMIT_MAGIC)
+            slots.extend(commit.pointers_offset, count)
+        else:
+            slots.extend(own, count)
+            own += count * POINTER_BYTES
+    state.chain.append(_link(header, checkpoint, slots.next_slot - before))
+
+
+def _load_catalogue(file: File, reader: _Reader, state: LogState) -> None:
+    offset = state.root.catalogue
+    if offset:
+        header = _read_checked_block(file, reader, state, offset, CATALOGUE_MAGIC)
+        state.catalogue = unpack_catalogue(_read_body(file, reader, state, header))
+        state.catalogue_offset = offset
+
+
+def read_tail(file: File, state: LogState) -> Tail:
+    """Return what follows the end of the log."""
+    start, length = state.end, file.length()
+    last, next_block = start, None
+    for offset in range(start, length, _CHUNK_BYTES):
+        # A magic may lie across the border of two pieces.
+        data = file.read(offset, _CHUNK_BYTES + MAGIC_OFFSET)
+        stripped = len(data.rstrip(b"\0"))
+        if stripped:
+            last = max(last, offset + stripped)
+            if next_block is None:
+                next_block = _find_block(file, state, offset, data, length)
+    torn = file.read(start, last - start)
+    return Tail(torn, max(length - last, 0), next_block)
+
+
+def _find_block(file: File, state: LogState, start: int, data: bytes, length: int) -> int | None:
+    """Return the offset of a valid block with a higher sequence whose magic is in ``data``."""
+    window = Window(file)
+    at = data.find(ANY_MAGIC)
+    while at >= 0:
+        offset = start + at - MAGIC_OFFSET
+        if offset >= state.end and offset % ALIGNMENT == 0:
+            header = valid_header(window, state.file_id, offset, length)
+            # At the end itself only the payload can be bad: that block is the torn one.
+            if header and header.sequence > state.sequence and offset > state.end:
+                return offset
+        at = data.find(ANY_MAGIC, at + 1)
+    return None
+
+
+def _judge(file: File, state: LogState, tail: Tail) -> None:
+    """Raise if what follows the log is damage and not a torn tail."""
+    root = state.root
+    has_rebooted = (
+        bytes(BOOT_ID_BYTES) not in (root.boot_id, file.boot_id) and root.boot_id != file.boot_id
+    )
+    if state.end < root.log_end or (tail.next_block is not None and not has_rebooted):
+        raise DamageError(
+            f"{file.path}: the block at byte {state.end} is damaged, and whole ones follow it"
+            f" (at byte {max(tail.next_block or 0, state.end)})."
+            " The file was not changed. Restore it from a copy.",
+            path=file.path,
+            offset=state.end,
+        )

@@ -1,0 +1,74 @@
+"""The pages under docs/ are true: links lead somewhere, examples run, nothing public is missing."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import re
+from pathlib import Path
+
+import pytest
+
+import memdb
+from memdb import errors
+from tests.support.markdown import ROOT, broken_links, pages, run_python
+
+DOCS = ROOT / "docs"
+
+
+@pytest.mark.parametrize("page", pages(), ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_links_lead_somewhere(page: Path) -> None:
+    """Every relative link and anchor of a page exists."""
+    assert broken_links(page) == []
+
+
+@pytest.mark.parametrize("page", sorted((DOCS / "guide").glob("*.md")), ids=lambda page: page.stem)
+def test_guide_examples_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The examples of a guide run in order, and there are some."""
+    monkeypatch.chdir(tmp_path)
+
+    assert run_python(page) > 0
+
+
+def test_every_page_is_reachable() -> None:
+    """The index links to every page."""
+    index = (DOCS / "index.md").read_text()
+    missing = [
+        name
+        for page in DOCS.rglob("*.md")
+        if (name := page.relative_to(DOCS).as_posix()) != "index.md" and f"({name})" not in index
+    ]
+
+    assert missing == []
+
+
+def test_every_error_is_documented() -> None:
+    """The page of the errors names each class that memdb raises."""
+    text = (DOCS / "errors.md").read_text()
+    names = {name for name, _ in inspect.getmembers(errors, inspect.isclass) if "Error" in name}
+
+    assert {name for name in names if f"`{name}`" not in text} == set()
+
+
+def test_every_setting_is_documented() -> None:
+    """The guide to opening names each setting."""
+    text = (DOCS / "guide" / "opening.md").read_text()
+    names = {each.name for each in dataclasses.fields(memdb.Config)}
+
+    assert {name for name in names if f"`{name}`" not in text} == set()
+
+
+@pytest.mark.parametrize("cls", [memdb.Database, memdb.Collection], ids=lambda cls: cls.__name__)
+def test_every_public_method_is_documented(cls: type) -> None:
+    """The guide names each public method and attribute of the classes that a user holds."""
+    text = "\n".join(page.read_text() for page in DOCS.rglob("*.md"))
+    names = {name for name in vars(cls) if not name.startswith("_")}
+
+    assert {name for name in names if not re.search(rf"\b{name}\b", text)} == set()
+
+
+def test_every_exported_name_is_documented() -> None:
+    """Each name that memdb exports stands somewhere under docs/."""
+    text = "\n".join(page.read_text() for page in DOCS.rglob("*.md"))
+
+    assert {name for name in memdb.__all__ if not re.search(rf"\b{name}\b", text)} == set()
