@@ -135,8 +135,9 @@ class Store:
 
     def decode(self, writer_id: int, payload: bytes, identity: int) -> Any:
         """Make a record of bytes that the given writer wrote."""
-        decoder = self._decoders.get(writer_id)
-        if decoder is None:
+        try:
+            decoder = self._decoders[writer_id]
+        except KeyError:
             decoder = self._decoders[writer_id] = self._decoder(writer_id)
         return decoder(payload, identity)
 
@@ -148,10 +149,8 @@ class Store:
         serializer = self.serializer if name == self.serializer.name else get_serializer(name)
         return serializer.codec(self.shape, schema).decode
 
-    def slot_of(self, identity: object) -> int:
+    def slot_of(self, identity: int) -> int:
         """Return the slot of the committed live version, 0 when there is none."""
-        if type(identity) is not int:
-            return 0
         slot = self.identities.find(identity)
         if self.engine.is_publishing:
             with self.engine.log.lock:
@@ -166,23 +165,26 @@ class Store:
             change = transaction.find(self, identity)
             if change is not None:
                 return change[0] is not None
-        return self.slot_of(identity) != 0
+        return type(identity) is int and self.slot_of(identity) != 0
 
     def read(self, identity: object) -> Any:
         """Return a copy of a record, None when there is none."""
         engine = self.engine
-        engine.log.raise_if_closed()
+        log = engine.log
+        if log.is_closed:
+            log.raise_if_closed()
         if type(identity) is not int:
             return None
-        transaction = engine.current()
-        if transaction is not None:
-            change = transaction.find(self, identity)
+        if engine.transaction is not None:
+            transaction = engine.current()
+            change = None if transaction is None else transaction.find(self, identity)
             if change is not None:
                 return None if change[0] is None else self.codec.decode(change[0], identity)
         slot = self.slot_of(identity)
         if not slot:
             return None
-        record = self.record_at(slot)
+        _, writer_id, _, payload = log.read(slot)
+        record = self.decode(writer_id, payload, identity)
         if self.cache_limit == 0 or not self._keep([(identity, slot, record)]):
             return record
         return self.cloner.clone(record)

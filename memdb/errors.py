@@ -6,6 +6,8 @@ A leaf module: all rooms may import it, it imports none of them.
     +-- opening
     |   +-- OpenError (OSError)
     |   |   +-- LockedError                another writer has the file
+    |   |   +-- FileMissingError (FileNotFoundError)
+    |   |   +-- FilePermissionError (PermissionError)
     |   |   +-- NotADatabaseError          the file is something else
     |   |   +-- UnsupportedFormatError     written by a newer memdb
     |   +-- ConfigError (ValueError)       unknown, wrong or contradicting setting

@@ -137,8 +137,12 @@ class _RecordCodec:
                 return self._native_struct(planner, plans)
         planner = Planner(self.form.form)
         plans = self._plans(planner)
-        encode = self._encoder(planner, plans)
-        return GeneratedCodec(encode, self._decoder(planner, plans))
+        try:
+            decode = self._decoder(planner, plans)
+        except TypeError:
+            # msgspec knows a combination of types that it can't tell apart, and the plans do not.
+            return GeneratedCodec(self._encode_exactly, self._decode_slowly)
+        return GeneratedCodec(self._encoder(planner, plans), decode)
 
     def make_decode(self) -> Callable[[bytes, int], Any]:
         """Return the decoder for bytes of the writer schema."""
@@ -147,8 +151,8 @@ class _RecordCodec:
         planner = Planner(self.form.form, is_lenient=True)
         try:
             return self._decoder(planner, self._plans(planner))
-        except DecodeError:
-            # A required field is missing: each record raises, unless it is of the exact tier.
+        except (DecodeError, TypeError):
+            # A required field is missing: each record raises.
             return self._decode_slowly
 
     def _plans(self, planner: Planner) -> dict[str, Plan]:

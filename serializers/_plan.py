@@ -192,8 +192,7 @@ class Planner:
         has_none = len(others) < len(arguments)
         if len(others) == 1 and has_none:
             return _optional(self.plan(others[0]))
-        scalars = {int, float, str, bool} | ({bytes} if self.form == "msgpack" else set())
-        if not set(map(_key, others)) <= scalars:
+        if not set(map(_key, others)) <= {int, float, str, bool}:
             return self._any()
         plans = [self.plan(argument) for argument in arguments]
         wire = _wire_union([plan.wire for plan in plans])

@@ -20,7 +20,6 @@ def writer_schema(shape: Shape, serializer: Serializer) -> dict[str, Any]:
     identity is in the pointer.
 
     >>> from memdb.serializers import get_serializer, shape_of
-    >>> class Point(tuple): pass
     >>> writer_schema(shape_of(None), get_serializer("json"))
     {'serializer': 'json', 'class': 'dict', 'kind': 'dict', 'fields': []}
     """

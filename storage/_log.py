@@ -7,6 +7,7 @@ import errno
 import mmap
 import os
 import socket
+import struct
 import threading
 import time
 from array import array
@@ -97,6 +98,7 @@ class Log:
         end: Offset at which the next block starts.
         synced_end: Every byte before it survives power loss.
         positions: Slot -> offset of its pointer, see `PointerMap`.
+        is_closed: Not even reading is possible.
         recovery: What opening had to mend, or None.
     """
 
@@ -120,6 +122,7 @@ class Log:
         "end",
         "file_id",
         "gate",
+        "is_closed",
         "lock",
         "path",
         "positions",
@@ -169,6 +172,7 @@ class Log:
         self._background_error: MemdbError | None = None
         self.recovery: Recovery | None = None
         self.gate: object | None = None
+        self.is_closed = False
         try:
             self._open()
         except BaseException:
@@ -290,6 +294,7 @@ class Log:
                 raise self._background_error
         finally:
             self.gate = self._closed_error
+            self.is_closed = True
             if self._mode != "r" and self._file.path is not None:
                 self._write_holder("")
             self._release()
@@ -313,7 +318,7 @@ class Log:
     def abandon(self) -> None:
         """Make the handle useless without touching the file or its lock: for a forked child."""
         self.gate = self._forked_error
-        self._is_closing = True
+        self.is_closed = self._is_closing = True
         self._file.close(keep_lock=True)
 
     def _release(self) -> None:
@@ -331,14 +336,9 @@ class Log:
         if callable(self.gate):
             raise self.gate()
 
-    @property
-    def is_closed(self) -> bool:
-        """Whether not even reading is possible."""
-        return self.gate == self._closed_error or self.gate == self._forked_error
-
     def raise_if_closed(self) -> None:
         """Raise if not even reading is possible."""
-        if self.gate is not None and self.is_closed:
+        if self.is_closed:
             self.raise_if_unusable()
 
     def _closed_error(self) -> MemdbError:
@@ -690,8 +690,15 @@ class Log:
         """
         position = self.positions[slot]
         data = self.data
-        identity, offset, length, checksum, _, writer, kind, _, _ = _unpack_pointer(data, position)
-        payload = data[offset : offset + length]
+        try:
+            identity, offset, length, checksum, _, writer, kind, _, _ = _unpack_pointer(
+                data, position
+            )
+            payload = data[offset : offset + length]
+        except (struct.error, ValueError):
+            # Another thread closed the map since the caller looked.
+            self.raise_if_closed()
+            raise
         if length and checksum32(payload) != checksum:
             raise DamageError(
                 f"{self.path}: record {identity} at byte {offset} does not match its checksum."

@@ -11,7 +11,7 @@ import datetime
 import difflib
 import inspect
 import typing
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from enum import Enum
@@ -58,11 +58,11 @@ def resolve_path(path: tuple[str, ...], shape: Shape) -> list[Step]:
     """
     steps: list[Step] = []
     insides = [_inside_record(path[0], shape)]
-    closed: list[tuple[str, Iterable[str]]] = [(shape.name, [f.name for f in shape.fields])]
+    inner: list[Any] = [shape.cls]
     for position, name in enumerate(path):
         found = [inside for inside in insides if inside is not None]
         if not found:
-            _refuse(path, position, closed)
+            _refuse(path, position, inner)
         ways = {way for way, _ in found}
         members = [member for _, annotation in found for member in members_of(annotation)]
         is_open = any(_is_open(member) for member in members)
@@ -73,7 +73,6 @@ def resolve_path(path: tuple[str, ...], shape: Shape) -> list[Step]:
         if position + 1 < len(path):
             inner = [member for member in members if member is not NoneType]
             insides = [_inside(member, path[position + 1]) for member in inner]
-            closed = [_names_in(member) for member in inner]
     return steps
 
 
@@ -122,13 +121,10 @@ def _is_open(member: Any) -> bool:
     return not isinstance(cls, type) or cls is Any or cls is object
 
 
-def _names_in(member: Any) -> tuple[str, Iterable[str]]:
-    """Return the name of an annotation's class and what can be asked of its values."""
-    cls = get_origin(member) or member
-    shape = _shape_or_none(cls) if isinstance(cls, type) else None
-    if shape is not None:
-        return shape.name, [field.name for field in shape.fields]
-    return getattr(cls, "__name__", str(cls)), _values_in(cls)
+def _names_in(cls: type) -> list[str]:
+    """Return what can be asked of the values of a class."""
+    shape = _shape_or_none(cls)
+    return _values_in(cls) if shape is None else [field.name for field in shape.fields]
 
 
 def _values_in(cls: type) -> list[str]:
@@ -136,7 +132,7 @@ def _values_in(cls: type) -> list[str]:
     names = [
         name
         for name in dir(cls)
-        if not name.startswith("_") and not callable(inspect.getattr_static(cls, name))
+        if not name.startswith("_") and not callable(inspect.getattr_static(cls, name, None))
     ]
     if issubclass(cls, Enum):
         # Of a member, not of the class; and the members are no attributes of one another.
@@ -152,13 +148,13 @@ def _shape_or_none(cls: type) -> Shape | None:
         return None
 
 
-def _refuse(
-    path: tuple[str, ...], position: int, closed: list[tuple[str, Iterable[str]]]
-) -> NoReturn:
-    """Raise for the name at `position`, with the nearest one there is."""
+def _refuse(path: tuple[str, ...], position: int, members: list[Any]) -> NoReturn:
+    """Raise for the name at `position`, which is in none of the members, with the nearest one."""
     name = path[position]
-    known = [other for _, names in closed for other in names]
+    # Only classes are closed, so that each member is one, or a generic form of one.
+    classes: list[type] = [get_origin(member) or member for member in members]
+    known = [other for cls in classes for other in _names_in(cls)]
     close = difflib.get_close_matches(name, known, n=1)
-    owners = " or ".join([owner for owner, _ in closed]) or "None"
+    owners = " or ".join([cls.__name__ for cls in classes]) or "None"
     hint = f"Did you mean {close[0]!r}?" if close else f"It has {', '.join(known) or 'none'}."
     raise QueryError(f"F.{'.'.join(path)}: {owners} has no field {name!r}. {hint}")

@@ -43,7 +43,7 @@ RECORDS = st.sampled_from([Open, Closed, Struct, Pair])
 
 def _containers(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
     return st.one_of(
-        inner.map(lambda part: list[part]),
+        inner.map(lambda part: list[part]),  # type: ignore[valid-type]
         inner.map(lambda part: tuple[part, ...]),  # type: ignore[valid-type]
         st.tuples(inner, inner).map(lambda parts: tuple[parts[0], parts[1]]),  # type: ignore[valid-type]
         st.tuples(SCALARS | st.just(Closed), inner).map(
@@ -72,7 +72,7 @@ VALUES = st.recursive(
         st.lists(inner, max_size=2).map(tuple),
         st.dictionaries(PLAIN, inner, max_size=2),
         inner.map(Open),
-        st.lists(inner, max_size=2).map(Struct),  # type: ignore[arg-type]
+        st.lists(inner, max_size=2).map(Struct),
         st.tuples(inner, st.lists(inner, max_size=1)).map(lambda parts: Pair(*parts)),
     ),
     max_leaves=5,

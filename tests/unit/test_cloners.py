@@ -296,8 +296,8 @@ RECORDS: dict[str, Callable[[], Any]] = {
     "attrs_checked": lambda: AttrsChecked("Eric", ["tv"], 1),  # type: ignore[call-arg]
     "attrs_frozen": lambda: AttrsFrozen("Eric", 1),  # type: ignore[call-arg]
     "empty": Empty,
-    "loose": lambda: Loose([1], [[2]], {FrozenAny(1): 2}, {FrozenAny(Empty())}),
-    "looser": lambda: Looser([Empty()]),
+    "loose": lambda: Loose([1], [[2]], {FrozenAny(1): 2}, {FrozenAny((3,))}),
+    "looser": lambda: Looser([1]),
     "busy": busy,
     "dict": lambda: {"name": "Eric", "when": NOW, "id": 1},
     "dict_nested": lambda: {"tags": [["tv"]], "by": {"a": {1}}, "id": 1},
@@ -330,6 +330,7 @@ LIARS: dict[str, Callable[[], Any]] = {
 
 # Containers of other classes, and what nobody knows, in fields that say nothing.
 OTHERS: dict[str, Callable[[], Any]] = {
+    "empty": lambda: FrozenAny([Empty()]),
     "deque": lambda: FrozenAny(deque([[1]])),
     "ordered": lambda: FrozenAny(OrderedDict(a=[1])),
     "namedtuple": lambda: FrozenAny((NamedList(["a"]), Named("b", (1, "c")))),

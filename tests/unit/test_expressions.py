@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import date, datetime
 from decimal import Decimal
 from enum import Enum
-from typing import Annotated, Any, Literal, NamedTuple, NewType, TypedDict
+from typing import Annotated, Any, Generic, Literal, NamedTuple, NewType, TypedDict, TypeVar
 
 import msgspec
 import pytest
@@ -33,6 +33,7 @@ class Extras(TypedDict):
 
 
 Score = NewType("Score", int)
+T = TypeVar("T")
 
 
 @dataclass
@@ -54,6 +55,11 @@ class Point(NamedTuple):
 
 class Car(msgspec.Struct):
     doors: int
+
+
+@dataclass
+class Box(Generic[T]):
+    content: T
 
 
 @dataclass
@@ -340,6 +346,12 @@ class TestMeaning:
 
         assert matches(F.address.city == "Zug", record)
         assert matches(F.address.items == 4, record)
+
+    def test_annotation_that_is_no_class(self) -> None:
+        """Where an annotation names no class, the value decides how to go on."""
+
+        assert matches(F.content.city == "Zug", Box({"city": "Zug"}))
+        assert matches(F.content.city == "Zug", Box(Address("Zug")))
 
     def test_one_bad_comparison_does_not_spoil_the_rest(self) -> None:
         """Each comparison answers for itself, whatever another one came across."""
