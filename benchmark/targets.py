@@ -45,6 +45,8 @@ def _against_peers(workload: str, form: str, median: dict[str, float]) -> Iterat
         if peer in median:
             rate = median[peer] / median[form]
             target = f"{form}: at least {times:g}x the rate of {peer}"
+            if times < 0.5:
+                target = f"{form}: within {1 / times:g}x of {peer}"
             yield Verdict(workload, target, f"{rate:.2f}x", rate >= times)
 
 

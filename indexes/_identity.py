@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[Any]
+Part = tuple[Array, Array]
 
 MAX_IDENTITY = 2**63 - 1
 
@@ -74,29 +75,31 @@ class IdentityIndex:
         self._holes = 0
 
     @classmethod
-    def build(cls, identities: Array, slots: Array, last_identity: int) -> IdentityIndex:
+    def build(cls, parts: Iterable[Part], count: int, last_identity: int) -> IdentityIndex:
         """Make the index of a collection from its pointers.
 
         Args:
-            identities: (n,) <i8, in order of commit; an identity may occur again.
-            slots: (n,) integers, 0 for a deletion.
-            last_identity: The highest identity ever given.
+            parts: Identities and slots, (n,) of integers each, in order of commit; an identity
+                may occur again, and the slot of a deletion is 0.
+            count: About how many identities there may be.
+            last_identity: The highest identity ever given; none is higher.
 
         Cost: O(n), one vectorised scatter while the identities are dense.
         """
         self = cls()
-        highest = max(int(identities.max(initial=0)), last_identity)
-        if highest < self._dense_limit(len(identities)):
-            dense = np.zeros(highest + 1, "u4")
-            # NumPy assigns in order, so that the last version of an identity stays.
-            dense[identities] = slots
+        if last_identity < self._dense_limit(count):
+            dense = np.zeros(last_identity + 1, "u4")
+            for identities, slots in parts:
+                # NumPy assigns in order, so that the last version of an identity stays.
+                dense[identities] = slots
             self.dense = array("I")
-            self.dense.frombytes(dense.tobytes())
-            self._holes = highest - int(np.count_nonzero(dense))
+            self.dense.frombytes(dense.data.cast("B"))
+            self._holes = last_identity - int(np.count_nonzero(dense))
         else:
-            pairs = zip(identities.tolist(), slots.tolist(), strict=True)
-            self.sparse = {identity: slot for identity, slot in dict(pairs).items() if slot}
-            self._beyond = highest + 1
+            for identities, slots in parts:
+                self.sparse.update(zip(identities.tolist(), slots.tolist(), strict=True))
+            self.sparse = {identity: slot for identity, slot in self.sparse.items() if slot}
+            self._beyond = last_identity + 1
             self.is_dense = False
         return self
 
@@ -150,7 +153,8 @@ class IdentityIndex:
 
     def arrays(self) -> tuple[Array, Array]:
         """Return the live identities, rising, and their slots."""
-        dense = np.array(self.dense, dtype="<i8")
+        # A copy first: an array that NumPy looks at can't grow meanwhile.
+        dense = np.array(self.dense[:], dtype="<i8")
         identities = np.flatnonzero(dense)
         slots = dense[identities]
         if self.sparse:
@@ -169,75 +173,74 @@ class IdentityIndex:
 
 
 class ScannedIdentities:
-    """No index: the live identities and slots in two arrays that `find` scans.
+    """No index: the live identities and slots in one array that `find` scans.
 
-    For whoever never looks up by identity and would rather have the memory and the time of
-    an insert.
+    For whoever never looks up by identity and would rather have the time of an insert.
 
-    Cost: `find`, `set` of an old identity and `remove` O(n); 12 bytes an identity.
+    Cost: `find`, `set` of an old identity and `remove` O(n); 16 bytes an identity.
     """
 
-    __slots__ = ("_identities", "_slots", "next_identity")
+    __slots__ = ("_pairs", "next_identity")
 
     def __init__(self) -> None:
-        self._identities: array[int] = array("q")
-        self._slots: array[int] = array("I")
+        # Identity, slot, identity, slot: one array, so that each change is one operation and
+        # a reader without a lock never sees half of it.
+        self._pairs: array[int] = array("q")
         self.next_identity = 1
 
     @classmethod
-    def build(cls, identities: Array, slots: Array, last_identity: int) -> ScannedIdentities:
+    def build(cls, parts: Iterable[Part], count: int, last_identity: int) -> ScannedIdentities:
         """Make it from a collection's pointers; the arguments are those of `IdentityIndex`."""
         self = cls()
-        live = IdentityIndex.build(identities, slots, last_identity)
-        own, their_slots = live.arrays()
-        self._identities.frombytes(own.astype("<i8").tobytes())
-        self._slots.frombytes(their_slots.astype("u4").tobytes())
+        live = IdentityIndex.build(parts, count, last_identity)
+        self._pairs.frombytes(np.stack(live.arrays(), axis=1).astype("<i8").tobytes())
         self.next_identity = live.next_identity
         return self
 
-    def _place(self, identity: int) -> int:
-        # A copy, as an array that somebody looks at can't grow.
-        found = np.flatnonzero(np.array(self._identities, dtype="<i8") == identity)
-        return int(found[0]) if len(found) else -1
+    def _rows(self) -> Array:
+        # A copy first: an array that NumPy looks at can't grow meanwhile.
+        return np.frombuffer(self._pairs[:], "<i8").reshape(-1, 2)
+
+    def _place(self, identity: int) -> tuple[int, int]:
+        """Return the row and the slot of an identity, (-1, 0) when it is not there."""
+        rows = self._rows()
+        found = np.flatnonzero(rows[:, 0] == identity)
+        return (int(found[0]), int(rows[found[0], 1])) if len(found) else (-1, 0)
 
     def find(self, identity: int) -> int:
         """Return the slot of the live version, 0 when there is none."""
-        if not 0 < identity < self.next_identity:
-            return 0
-        place = self._place(identity)
-        return self._slots[place] if place >= 0 else 0
+        return self._place(identity)[1] if 0 < identity < self.next_identity else 0
 
     def set(self, identity: int, slot: int) -> None:
         """Make ``slot`` the live version of ``identity``."""
-        place = self._place(identity) if identity < self.next_identity else -1
-        if place >= 0:
-            self._slots[place] = slot
+        row = self._place(identity)[0] if identity < self.next_identity else -1
+        if row >= 0:
+            self._pairs[2 * row + 1] = slot
             return
-        self._identities.append(identity)
-        self._slots.append(slot)
+        self._pairs.frombytes(np.array([identity, slot], "<i8").tobytes())
         self.next_identity = max(self.next_identity, identity + 1)
 
     def extend(self, first: int, first_slot: int, count: int) -> None:
         """Add ``count`` new identities from the next one on."""
-        self._identities.extend(range(first, first + count))
-        self._slots.extend(range(first_slot, first_slot + count))
+        steps = np.arange(count, dtype="<i8")
+        rows = np.stack((first + steps, first_slot + steps), axis=1)
+        self._pairs.frombytes(rows.tobytes())
         self.next_identity = first + count
 
     def remove(self, identity: int) -> None:
         """Forget an identity that is there."""
-        place = self._place(identity)
-        del self._identities[place]
-        del self._slots[place]
+        row, _ = self._place(identity)
+        del self._pairs[2 * row : 2 * row + 2]
 
     def arrays(self) -> tuple[Array, Array]:
         """Return the live identities, rising, and their slots."""
-        identities = np.array(self._identities, dtype="<i8")
-        order = np.argsort(identities, kind="stable")
-        return identities[order], np.array(self._slots, dtype="<i8")[order]
+        rows = self._rows()
+        rows = rows[np.argsort(rows[:, 0], kind="stable")]
+        return rows[:, 0].copy(), rows[:, 1].copy()
 
     def __len__(self) -> int:
         """Return the number of live identities."""
-        return len(self._identities)
+        return len(self._pairs) // 2
 
     def __iter__(self) -> Iterator[int]:
         """Iterate over the identities that are live now, rising."""

@@ -15,7 +15,13 @@ from memdb import _hot
 from memdb._config import nearest
 from memdb._statistics import CollectionStats, collection_stats
 from memdb._store import Store
-from memdb.errors import IdentityError, RecordTypeError, TransactionError
+from memdb.errors import (
+    DuplicateIdentityError,
+    IdentityError,
+    RecordNotFoundError,
+    RecordTypeError,
+    TransactionError,
+)
 from memdb.query import Expression, compile_condition
 from memdb.serializers import shape_of
 from memdb.storage import Kind
@@ -279,6 +285,10 @@ class Collection(Generic[T]):
 
         Cost: O(1), one encoding, one copy into the mapped file; one sync when ``"synced"``.
         """
+        fast = self._store.fast_insert
+        if fast is not None:
+            # A bound method from before the first write comes here.
+            return fast(self, record)
         return self._store.insert(record)
 
     def insert_many(self, records: Iterable[T]) -> list[int]:
@@ -291,7 +301,7 @@ class Collection(Generic[T]):
     def put(self, record: T) -> PutResult:
         """Insert a record, or replace the one with its ``id``.
 
-        An unchanged record writes nothing.
+        A record with the same bytes as before is unchanged and writes nothing.
 
         Raises:
             RecordTypeError: The class has no field ``id``.
@@ -305,11 +315,14 @@ class Collection(Generic[T]):
                 f" {store.shape.cls.__qualname__} does not have. Use insert() or update()."
             )
         while True:
-            if not identity or not store.exists(identity):
-                # Between exists and here nobody else may have inserted it: insert refuses.
-                return PutResult(self.insert(record), "inserted")
-            store.engine.refuse_change()
-            outcome = store.replace(identity, store.current_state(identity), record)
+            try:
+                if not identity or not store.exists(identity):
+                    return PutResult(store.insert(record), "inserted")
+                store.engine.refuse_change()
+                outcome = store.replace(identity, store.current_state(identity), record)
+            except (DuplicateIdentityError, RecordNotFoundError):
+                # Another thread inserted or deleted it since we looked.
+                continue
             if outcome is not None:
                 return PutResult(identity, "updated" if outcome else "unchanged")
 
@@ -364,6 +377,9 @@ class Collection(Generic[T]):
                     f" {shape.cls.__qualname__} nor a function that changes one."
                 )
             own = store.identity_of(record)
+            if own == 0 and shape.kind == "struct" and shape.identity is not None:
+                record = store.cloner(record) if record is change else record
+                msgspec.structs.force_setattr(record, shape.identity, identity)
             if own not in (0, identity):
                 raise IdentityError(
                     f"{store.name}: record {identity} can't become {own}: an identity never"
@@ -463,6 +479,7 @@ def make_collection(store: Store) -> Collection[Any]:
     def add_insert() -> None:
         for name, method in _hot.insert_method(store, base).items():
             setattr(cls, name, method)
+            store.fast_insert = method
 
     store.on_numbers = add_insert
     if store.writer_id:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
@@ -14,7 +15,7 @@ from memdb._statistics import DatabaseStats, collection_stats
 from memdb._store import Store
 from memdb._transaction import TransactionScope
 from memdb.errors import ConfigError
-from memdb.serializers import Serializer, get_serializer
+from memdb.serializers import Serializer, Shape, get_serializer
 from memdb.storage import Finding, Log, MemoryFile, OSFile, Recovery, check_log
 
 if TYPE_CHECKING:
@@ -83,6 +84,7 @@ class Database:
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
+        self._lock = threading.Lock()
         self._collections: dict[str, tuple[Collection[Any], dict[str, Any]]] = {}
 
     def __repr__(self) -> str:
@@ -109,7 +111,7 @@ class Database:
         serializer: str | Serializer | None = None,
         cloner: str | Callable[[Any], Any] | None = None,
         cache: int | str | None = None,
-        identity_index: bool = True,
+        identity_index: bool | None = None,
     ) -> Collection[T]: ...
     @overload
     def collection(
@@ -120,7 +122,7 @@ class Database:
         serializer: str | Serializer | None = None,
         cloner: str | Callable[[Any], Any] | None = None,
         cache: int | str | None = None,
-        identity_index: bool = True,
+        identity_index: bool | None = None,
     ) -> Collection[dict[str, Any]]: ...
     def collection(
         self,
@@ -130,7 +132,7 @@ class Database:
         serializer: str | Serializer | None = None,
         cloner: str | Callable[[Any], Any] | None = None,
         cache: int | str | None = None,
-        identity_index: bool = True,
+        identity_index: bool | None = None,
     ) -> Collection[Any]:
         """Return the collection of a class, made with its first record.
 
@@ -139,7 +141,7 @@ class Database:
                 records that are plain dicts.
             name: The collection's name in the file, the class's own unless told.
             serializer, cloner, cache: Instead of the database's settings.
-            identity_index: False scans for each lookup by identity, and saves 4 bytes a record.
+            identity_index: False scans for each lookup by identity; True unless told.
 
         Returns:
             The same object each time.
@@ -152,7 +154,7 @@ class Database:
         """
         self._engine.log.raise_if_closed()
         default_name, shape = shape_for(cls_or_name)
-        key = name or default_name
+        key = default_name if name is None else name
         if not isinstance(key, str) or not key:
             raise ConfigError(
                 f"The name of a collection is a text of at least one letter, not {key!r}."
@@ -164,6 +166,11 @@ class Database:
             "cache": cache,
             "identity_index": identity_index,
         }
+        with self._lock:
+            return self._collection(key, shape, asked)
+
+    def _collection(self, key: str, shape: Shape, asked: dict[str, Any]) -> Collection[Any]:
+        """Return the collection of that name, made the first time; `_lock` is held."""
         if key in self._collections:
             collection, before = self._collections[key]
             for setting, value in asked.items():
@@ -174,8 +181,11 @@ class Database:
                         " name=."
                     )
             return collection
-        own = {"cache": cache, "cloner": cloner, "serializer": serializer}
-        given = {setting: value for setting, value in own.items() if value is not None}
+        given = {
+            setting: asked[setting]
+            for setting in ("cache", "cloner", "serializer")
+            if asked[setting] is not None
+        }
         config = self._engine.config.merge(self._engine.config, given)
         limits = {"all": None, "none": 0}
         store = Store(
@@ -185,7 +195,7 @@ class Database:
             serializer=get_serializer(config.serializer),
             cloner=config.cloner,
             cache_limit=config.cache if isinstance(config.cache, int) else limits[config.cache],
-            has_identity_index=identity_index,
+            has_identity_index=asked["identity_index"] is not False,
         )
         collection = make_collection(store)
         self._engine.stores[key] = store

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 R = TypeVar("R")
 
+_TURN_POLL_S = 0.05
+
 
 class Engine:
     """The shared state of one open database.
@@ -42,7 +44,6 @@ class Engine:
         self.transaction: Transaction | None = None
         self.is_publishing = False
         self.is_synced = config.durability == "synced" and mode != "r"
-        self._turn = threading.Lock()
         self._current: ContextVar[Transaction | None] = ContextVar("transaction", default=None)
         catalogue = log.catalogue
         self.collections: list[dict[str, Any]] = list(catalogue.get("collections", ()))
@@ -81,27 +82,25 @@ class Engine:
 
     def begin(self, transaction: Transaction) -> None:
         """Give the turn to a transaction, once nobody else has it."""
-        self._refuse_to_wait_for_oneself()
-        self._turn.acquire()
-        try:
+        self._current.set(transaction)
+        while True:
             with self.log.lock:
                 self.log.raise_if_unusable()
-                self.transaction = transaction
-                self.log.gate = transaction
-        except BaseException:
-            self._turn.release()
-            raise
-        self._current.set(transaction)
+                if self.transaction is None:
+                    self.transaction = self.log.gate = transaction
+                    return
+            self.wait_for_turn()
 
     def end(self, transaction: Transaction) -> None:
-        """Take the turn back."""
-        # Not a token: the end may come in another context than the beginning.
-        self._current.set(None)
+        """Take the turn back, if the transaction has it; doing it twice is as good as once."""
         with self.log.lock:
+            if self.transaction is not transaction:
+                return
             self.transaction = None
+            self.is_publishing = False
             if self.log.gate is transaction:
                 self.log.gate = None
-        self._turn.release()
+        transaction.over.release()
 
     def autocommit(self, action: Callable[[], R]) -> R:
         """Run ``action`` under the lock while no transaction is open, then sync if asked to.
@@ -124,18 +123,20 @@ class Engine:
     def wait_for_turn(self) -> None:
         """Return when the open transaction has ended; raise if writing is not possible."""
         self.log.raise_if_unusable()
-        self._refuse_to_wait_for_oneself()
-        with self._turn:
-            pass
-
-    def _refuse_to_wait_for_oneself(self) -> None:
         transaction = self.transaction
-        if transaction is not None and transaction.thread == threading.get_ident():
+        if transaction is None:
+            return
+        if transaction.thread == threading.get_ident():
             raise TransactionError(
                 f"{self.place}: another task of this thread has a transaction open, and waiting"
                 " for it would block both. Leave that transaction first, or run this in its"
                 " context."
             )
+        # With a time limit: should an interrupt hit between the two halves of `end`, the
+        # lock stays locked, and this is what notices.
+        while self.transaction is transaction:
+            if transaction.over.acquire(timeout=_TURN_POLL_S):
+                transaction.over.release()
 
     def refuse_change(self) -> None:
         """Raise if the mode allows new records only."""
@@ -164,6 +165,17 @@ class Engine:
     def collection_id(self, name: str) -> int:
         """Return the number of a collection in the catalogue, 0 for a new one."""
         return next((entry["id"] for entry in self.collections if entry["name"] == name), 0)
+
+    def writer_id(self, collection_id: int, schema: dict[str, Any]) -> int:
+        """Return the number of a collection's writer in the catalogue, 0 for a new one."""
+        return next(
+            (
+                entry["id"]
+                for entry in self.writers
+                if entry["collection"] == collection_id and entry["schema"] == schema
+            ),
+            0,
+        )
 
     # -- publication ---------------------------------------------------------------------
 

@@ -77,9 +77,11 @@ def insert_method(store: Store, slow: type[Collection[Any]]) -> dict[str, Method
         return {}
     has_no_identity = ""
     if shape.kind == "dict":
-        has_no_identity = f" and not record.get({shape.identity!r})"
+        own = f"record.get({shape.identity!r})"
+        has_no_identity = f" and ((own := {own}) is zero or own is None)"
     elif shape.identity is not None:
-        has_no_identity = f" and not record.{shape.identity}"
+        own = f"record.{shape.identity}"
+        has_no_identity = f" and ((own := {own}) is zero or own is None)"
     source = [
         "def insert(self, record):",
         f"    if type(record) is cls{has_no_identity}:",
@@ -99,10 +101,12 @@ def insert_method(store: Store, slow: type[Collection[Any]]) -> dict[str, Method
         "        if is_done:",
         *(["            sync_to(end)"] if engine.is_synced else []),
         "            return identity",
-        "    return slow_insert(self, record)",
+        "    return slow_insert(record)",
     ]
     namespace: dict[str, Any] = {
         "cls": shape.cls,
+        # By identity: False, 0.0 and "" are no zero; another int that is 0 takes the slow way.
+        "zero": 0,
         "encode": store.codec.encode,
         "lock": engine.log.lock,
         "log": engine.log,
@@ -112,7 +116,7 @@ def insert_method(store: Store, slow: type[Collection[Any]]) -> dict[str, Method
         "append_one": engine.log.append_one,
         "sync_to": engine.log.sync_to,
         "word": store.words[Kind.INSERTED],
-        "slow_insert": slow.insert,
+        "slow_insert": store.insert,
     }
     return _compile(store, source, namespace, slow, ("insert",))
 

@@ -25,12 +25,15 @@ class Transaction:
     Attributes:
         thread: The thread that opened it, by `threading.get_ident`.
         lock: Held by each operation in the transaction.
+        over: Locked until the end; whoever waits for the turn waits for it.
     """
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self.thread = threading.get_ident()
         self.lock = threading.RLock()
+        self.over = threading.Lock()
+        self.over.acquire()
         self._layers: list[dict[Key, bytes | None]] = [{}]
         self._next_identities: dict[Store, int] = {}
 
@@ -60,11 +63,13 @@ class Transaction:
 
     def write(self, store: Store, identity: int, payload: bytes | None) -> None:
         """Note a new state of a record, None for its deletion."""
-        self._layers[-1][store, identity] = payload
         if identity >= self.next_identity(store):
             self._next_identities[store] = identity + 1
-        # Readers must come to where the transaction is looked at.
-        store.cache.pop(identity, None)
+        # Readers must come to where the transaction is looked at. Under the lock, so that none
+        # puts the old object back.
+        with self._engine.log.lock:
+            self._layers[-1][store, identity] = payload
+            store.cache.pop(identity, None)
 
     def push(self) -> None:
         """Begin a savepoint."""
@@ -153,12 +158,13 @@ class TransactionScope:
             )
         current = self._engine.current()
         if current is not None:
-            current.push()
             self._transaction = current
+            current.push()
+            self._depth = current.depth
         else:
             self._transaction = Transaction(self._engine)
+            self._depth = 1
             self._engine.begin(self._transaction)
-        self._depth = self._transaction.depth
 
     def __exit__(
         self,
@@ -169,17 +175,28 @@ class TransactionScope:
         transaction, engine = self._transaction, self._engine
         assert transaction is not None
         if engine.transaction is not transaction or transaction.depth != self._depth:
+            engine.log.raise_if_closed()
             raise TransactionError(
                 f"{engine.place}: transactions end in the reverse order of their beginning."
             )
         if self._depth > 1:
             transaction.pop(keep=exc_type is None)
+            self._depth = 0
             return
-        end = 0
         try:
-            if exc_type is None:
-                end = transaction.commit()
+            end = transaction.commit() if exc_type is None else 0
         finally:
             engine.end(transaction)
         if engine.is_synced:
             engine.log.sync_to(end)
+
+    def __del__(self) -> None:
+        # An interrupt (Ctrl-C) can hit where no `finally` reaches: on the way into __exit__.
+        # Then this ends what would stay open for ever.
+        transaction = self._transaction
+        if transaction is None or self._engine.transaction is not transaction:
+            return
+        if self._depth == 1:
+            self._engine.end(transaction)
+        while 1 < self._depth <= transaction.depth:
+            transaction.pop(keep=False)

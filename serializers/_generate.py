@@ -73,13 +73,25 @@ NOT_EXACT = object()
 
 
 class GeneratedCodec:
-    """A codec whose ``encode`` and ``decode`` are functions generated for one class."""
+    """A codec whose ``encode`` and ``decode`` are functions generated for one class.
 
-    __slots__ = ("decode", "encode")
+    Attributes:
+        omits_identity: The payload does not depend on the identity field, so that the bytes of
+            two states of a record tell whether they differ.
+    """
 
-    def __init__(self, encode: Callable[[Any], bytes], decode: Callable[[bytes, int], Any]) -> None:
+    __slots__ = ("decode", "encode", "omits_identity")
+
+    def __init__(
+        self,
+        encode: Callable[[Any], bytes],
+        decode: Callable[[bytes, int], Any],
+        *,
+        omits_identity: bool = True,
+    ) -> None:
         self.encode = encode
         self.decode = decode
+        self.omits_identity = omits_identity
 
 
 def make_codec(
@@ -231,7 +243,8 @@ class _RecordCodec:
             "unpack": self.form.decoder(self.shape.cls),
             "force": force_setattr,
         }
-        return GeneratedCodec(encode, _decode_function(lines, namespace, self._decode_slowly))
+        decode = _decode_function(lines, namespace, self._decode_slowly)
+        return GeneratedCodec(encode, decode, omits_identity=self.shape.identity is None)
 
     # -- decode
 

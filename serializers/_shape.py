@@ -215,8 +215,13 @@ def reachable(shape: Shape) -> dict[str, type]:
             if issubclass(target, enum.Enum):
                 found[target] = None
             elif kind_of(target) is not None:
+                try:
+                    fields = shape_of(target).fields
+                except RecordTypeError:
+                    # An abstract class, say: no value is exactly of it.
+                    return
                 found[target] = None
-                for field in _nested_shape(target).fields:
+                for field in fields:
                     visit(field.annotation)
         elif isinstance(annotation, enum.Enum):
             visit(type(annotation))
@@ -233,14 +238,6 @@ def reachable(shape: Shape) -> dict[str, type]:
 
 def _count(name: str, classes: dict[type, None]) -> int:
     return sum(cls.__qualname__ == name for cls in classes)
-
-
-def _nested_shape(cls: type) -> Shape:
-    """Return the shape of a class that an annotation names; without fields if it has none."""
-    try:
-        return shape_of(cls)
-    except RecordTypeError:
-        return Shape(cls, cls.__name__, "dataclass", (), None, False, False)
 
 
 def type_text(annotation: Any) -> str:
@@ -319,7 +316,7 @@ def _annotations_one_by_one(cls: type) -> Iterator[tuple[str, Any]]:
     for base in reversed(cls.__mro__):
         try:
             annotations = inspect.get_annotations(base)
-        except Exception:
+        except Exception:  # pragma: no cover - from Python 3.14 on, where they are evaluated late
             continue
         scope = {**vars(sys.modules.get(base.__module__, types)), base.__name__: base}
         for name, annotation in annotations.items():

@@ -40,8 +40,8 @@ def shape_of_writer(writer: Mapping[str, Any]) -> Shape:
 def parse_type(text: str) -> Any:
     """Return the annotation of a type text; ``Any`` for what is no builtin or standard type.
 
-    >>> parse_type("list[Decimal | None]")
-    list[decimal.Decimal | None]
+    >>> parse_type("dict[str, Decimal]")
+    dict[str, decimal.Decimal]
     >>> parse_type("Address")
     typing.Any
     """

@@ -151,9 +151,7 @@ def unpack_root(data: bytes, file_id: int) -> Root | None:
     if magic != ROOT_MAGIC or checksum != checksum64(data[CHECKSUM.size : ROOT_BYTES], file_id):
         return None
     is_clean = bool(flags & ROOT_CLEAN)
-    return Root(
-        generation, log_end, checkpoint, catalogue, sequence, timestamp, boot_id, is_clean
-    )
+    return Root(generation, log_end, checkpoint, catalogue, sequence, timestamp, boot_id, is_clean)
 
 
 def pack_block(

@@ -32,6 +32,7 @@ class Mixed(enum.Enum):
     NUMBER = 1
     PAIR = (1, 2)
     OBJECT = object()
+    DEEP = (OBJECT,)
 
 
 class Text(enum.StrEnum):
@@ -167,6 +168,18 @@ class Inner(msgspec.Struct):
     since: date | None = None
 
 
+class ChoosyStruct(msgspec.Struct):
+    letter: Literal["a", "b"]
+    either: int | float | str
+    parts: list[Inner]
+    post: "PostStruct | None" = None
+    yes: Literal[True] = True
+
+
+class RenamedStruct(msgspec.Struct, rename="camel"):
+    long_name: str
+
+
 class OddStruct(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True, tag="odd"):
     long_name: str
     some_set: set[int] = msgspec.field(default_factory=set)
@@ -243,6 +256,9 @@ class Wide:
     noted: Annotated[int, "note"]
     maybe: int | None
     either: int | str | None
+    any_of: float | str
+    yes: Literal[True]
+    some_color: Literal[Color.RED, "x"]
     numbers: list[int]
     floats: list[float]
     moments: list[datetime]
@@ -287,6 +303,9 @@ def make_wide(**changes: Any) -> Wide:
         noted=3,
         maybe=None,
         either="e",
+        any_of=2.5,
+        yes=True,
+        some_color="x",
         numbers=[1, 2, 3],
         floats=[1.0, -0.0],
         moments=[datetime(2024, 1, 1), datetime(9999, 12, 31, tzinfo=UTC)],
@@ -473,6 +492,11 @@ RECORDS: list[Any] = [
     Struct(0, "s", datetime(2024, 1, 1), Decimal("sNaN"), 1, []),
     FrozenStruct("f", Inner("c", date(2020, 1, 1))),
     FrozenStruct("f"),
+    Inner("c"),
+    ChoosyStruct("a", 1.5, [Inner("a")]),
+    ChoosyStruct("b", float("nan"), [], PostStruct(1)),
+    ChoosyStruct("c", "x", []),  # type: ignore[arg-type]
+    RenamedStruct("r"),
     OddStruct(long_name="x", some_set={3, 1}, small=-5),
     OddStruct(long_name="x"),
     ArrayStruct(1, "b"),

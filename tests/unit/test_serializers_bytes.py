@@ -1,5 +1,6 @@
 """What the bytes of each serializer are: they are part of the file format."""
 
+import abc
 import dataclasses
 import io
 import json
@@ -18,6 +19,7 @@ from memdb.errors import DecodeError, EncodeError
 from memdb.serializers import Codec, get_serializer, shape_of, writer_schema
 from memdb.serializers._binary import BinarySerializer
 from memdb.serializers._exact import ExactTier
+from memdb.serializers._generate import encode_exactly
 from tests.support.records import Address, Color, Holder, Plain, Wide, make_wide
 
 
@@ -31,6 +33,14 @@ class Record:
     amount: Decimal
     count: int
     is_active: bool
+
+
+@dataclass
+class Abstract(abc.ABC):
+    a: int
+
+    @abc.abstractmethod
+    def method(self) -> None: ...
 
 
 class RecordStruct(msgspec.Struct):
@@ -277,6 +287,27 @@ def test_huge_integers() -> None:
         holder = codec(name, Holder)
 
         assert holder.decode(holder.encode(Holder(10**5000)), 1).value == 10**5000
+
+
+def test_a_packer_that_fails() -> None:
+    """What the packer of the exact tier refuses, such as 4 GiB, is an EncodeError."""
+
+    def refuse(plain: Any) -> bytes:
+        raise ValueError("too large")
+
+    form = dataclasses.replace(BinarySerializer._format, encode_exact=refuse)
+
+    with pytest.raises(EncodeError, match="can't be packed: too large"):
+        encode_exactly(form, dict)
+
+
+def test_an_abstract_class_in_an_annotation() -> None:
+    """A field annotated with an abstract class holds what other fields can hold, too."""
+    cls = dataclasses.make_dataclass("R", [("value", Abstract | None)])
+    for name in ("binary", "msgpack", "json"):
+        one = codec(name, cls)
+
+        assert one.decode(one.encode(cls((1,))), 1).value == (1,)
 
 
 def test_paths_show_no_long_keys() -> None:

@@ -304,6 +304,15 @@ class SerializerContract:
                 },
             )
 
+    def test_typed_payloads_of_nested_records_read_as_dicts(self) -> None:
+        """Without the classes nested records read as dicts, and Enum members as their values."""
+        old = make_dataclass("Choice", [("value", Color | None), ("other", Any)])
+        data = self.codec(old).encode(old(Color.RED, (1,)))
+
+        if self.spec != "pickle":
+            actual = self.codec(None, old).decode(data, 8)
+            assert_exact(actual, {"value": "red", "other": (1,), "id": 8})
+
     def test_dicts_read_as_typed(self) -> None:
         """A dict's payload reads as a class that has the same fields."""
         codec = self.codec(Frozen, dict)
@@ -446,6 +455,7 @@ class ExactContract(SerializerContract):
         cls = make_dataclass("Choice", [("value", Mixed)])
 
         assert self.round_trip(cls(Mixed.OBJECT)).value is Mixed.OBJECT
+        assert self.round_trip(cls(Mixed.DEEP)).value is Mixed.DEEP
 
     def test_equal_sets_give_equal_bytes(self) -> None:
         """The order in which a set was filled is not in the bytes."""

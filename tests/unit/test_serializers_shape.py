@@ -15,7 +15,7 @@ import pytest
 
 from memdb.errors import RecordTypeError
 from memdb.serializers import MISSING, get_serializer, shape_of, writer_schema
-from memdb.serializers._shape import reachable, type_text
+from memdb.serializers._shape import reachable, strip, type_text
 from memdb.serializers._writer import parse_type
 from tests.support.exact import assert_exact
 from tests.support.records import (
@@ -253,6 +253,13 @@ def test_type_texts_can_be_read(annotation: Any) -> None:
 def test_other_texts_are_any(text: str) -> None:
     """A text that is no standard type counts as Any; nothing in it is evaluated."""
     assert parse_type(text) is Any
+
+
+def test_a_type_alias_stands_for_its_value() -> None:
+    """An alias made by a type statement, which Python has from 3.12 on, is what it stands for."""
+    alias = type("TypeAliasType", (), {"__value__": Annotated[int, "key"]})()
+
+    assert strip(alias) is int
 
 
 def test_the_writer_schema() -> None:

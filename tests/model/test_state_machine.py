@@ -1,0 +1,544 @@
+"""All public operations in random order, against plain dicts: reopened, killed, rolled back."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+
+import memdb
+from memdb import F
+from tests.support.exact import assert_exact, is_exact
+from tests.support.model import CollectionModel, forget_open
+from tests.support.samples import KINDS, SERIALIZERS, Frozen, Nameless, Pair, RecordKind
+
+IDENTITIES = st.sampled_from([0, 0, 0, 1, 2, 3, 4, 5, 9, 10**6, 2**40])
+CACHES = st.sampled_from(["all", "all", "none", 1, 2, 17])
+# Which record an operation is about; taken modulo what is there, so that it shrinks well.
+WHICH = st.integers(0, 30)
+
+
+class Interrupted(Exception):
+    """Leaves a transaction."""
+
+
+@dataclass
+class Table:
+    """A collection, its model, and what it was asked for with."""
+
+    collection: memdb.Collection[Any]
+    model: CollectionModel
+    settings: dict[str, Any]
+
+    @property
+    def kind(self) -> RecordKind:
+        return self.model.kind
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether a receiver must leave the records alone."""
+        return self.settings["cloner"] in ("share",)
+
+    @property
+    def may_rewrite(self) -> bool:
+        """Whether equal records may have different bytes."""
+        return self.settings["serializer"] == "pickle"
+
+    def vandalise(self, record: Any) -> None:
+        """Change what was received: nobody else may see it."""
+        if record is not None and not self.is_shared:
+            self.kind.vandalise(record, deeply=self.settings["cloner"] != "fields")
+
+    def some_identity(self, which: int) -> int:
+        """Return an identity of a live record, mostly, or one that is not there."""
+        identities = sorted(self.model.live)
+        if not identities or which == 7:
+            return 7
+        return identities[which % len(identities)]
+
+
+class DatabaseMachine(RuleBasedStateMachine):
+    """The operations, on a file."""
+
+    has_file = True
+
+    @initialize(
+        data=st.data(),
+        kinds=st.lists(st.sampled_from(KINDS), min_size=2, max_size=3, unique=True),
+        durability=st.sampled_from(["written", "written", "synced"]),
+    )
+    def start(self, data: st.DataObject, kinds: list[RecordKind], durability: str) -> None:
+        self.folder = Path(tempfile.mkdtemp())
+        self.number = 0
+        self.scopes: list[Any] = []
+        self.iterations: list[tuple[Iterator[Any], list[Any], Table]] = []
+        self.settings = {"checkpoint_interval": 3, "flush_interval": 86_400.0}
+        if self.has_file:
+            self.settings["durability"] = durability
+        self.tables: list[Table] = []
+        self.open()
+        for kind in kinds:
+            model = CollectionModel(kind)
+            self.tables.append(self.make_table(model, data))
+            self.insert_many(len(self.tables) - 1, data, [0, 0, 0])
+
+    @property
+    def path(self) -> Path | None:
+        return self.folder / f"{self.number}.memdb" if self.has_file else None
+
+    def open(self) -> None:
+        self.db = memdb.open(self.path, **self.settings)
+
+    def make_table(self, model: CollectionModel, data: st.DataObject) -> Table:
+        asked = {
+            "serializer": data.draw(st.sampled_from(SERIALIZERS), label="serializer"),
+            "cloner": data.draw(st.sampled_from(model.kind.cloners), label="cloner"),
+            "cache": data.draw(CACHES, label="cache"),
+            "identity_index": data.draw(st.sampled_from([True, True, False]), label="index"),
+        }
+        return Table(self.db.collection(model.kind.target, **asked), model, asked)
+
+    def teardown(self) -> None:
+        if not hasattr(self, "db"):
+            return
+        with contextlib.suppress(Exception):
+            self.leave_all()
+        self.db.close()
+        shutil.rmtree(self.folder)
+
+    def leave_all(self) -> None:
+        """Leave every open transaction by an exception."""
+        while self.scopes:
+            self.end(keep=False)
+
+    def table(self, which: int) -> Table:
+        return self.tables[which % len(self.tables)]
+
+    def draw_record(self, table: Table, data: st.DataObject, identity: int = 0) -> Any:
+        values = {
+            name: data.draw(strategy, label=name) for name, strategy in table.kind.fields.items()
+        }
+        return table.kind.make(values, identity)
+
+    # -- writing -------------------------------------------------------------------------
+
+    @rule(which=WHICH, data=st.data(), identity=IDENTITIES)
+    def insert(self, which: int, data: st.DataObject, identity: int) -> None:
+        table = self.table(which)
+        record = self.draw_record(table, data, identity)
+        if not table.kind.has_identity:
+            identity = 0
+        if identity in table.model.live:
+            with pytest.raises(memdb.DuplicateIdentityError):
+                table.collection.insert(record)
+            return
+        given = table.collection.insert(record)
+
+        assert given == identity or (not identity and table.model.is_new_identity(given))
+        table.model.set(given, record)
+        table.kind.vandalise(record)
+
+    @rule(
+        which=WHICH,
+        data=st.data(),
+        identities=st.lists(IDENTITIES, max_size=5, unique_by=lambda i: i or object()),
+    )
+    def insert_many(self, which: int, data: st.DataObject, identities: list[int]) -> None:
+        table = self.table(which)
+        if not table.kind.has_identity:
+            identities = [0] * len(identities)
+        records = [self.draw_record(table, data, identity) for identity in identities]
+        explicit = [identity for identity in identities if identity]
+        if len(set(explicit)) < len(explicit) or table.model.live.keys() & set(explicit):
+            with pytest.raises(memdb.DuplicateIdentityError):
+                table.collection.insert_many(iter(records))
+            return
+        given = table.collection.insert_many(iter(records))
+
+        assert len(records) == len(given) == len(set(given))
+        for identity, wanted in zip(given, identities, strict=True):
+            assert identity == wanted or (not wanted and identity > table.model.given)
+        table.model.set_many(zip(given, records, strict=True))
+        for record in records:
+            table.kind.vandalise(record)
+
+    @rule(which=WHICH, data=st.data(), identity=IDENTITIES, live=WHICH)
+    def put(self, which: int, data: st.DataObject, identity: int, live: int) -> None:
+        table = self.table(which)
+        if identity == 1:
+            identity = table.some_identity(live)
+        record = self.draw_record(table, data, identity)
+        if not table.kind.has_identity:
+            with pytest.raises(memdb.RecordTypeError):
+                table.collection.put(record)
+            return
+        result = table.collection.put(record)
+        if identity not in table.model.live:
+            assert result.outcome == "inserted"
+            assert identity in (0, result.identity)
+            assert identity or table.model.is_new_identity(result.identity)
+        else:
+            assert result.identity == identity
+            self.check_change(table, identity, record, result.outcome == "updated")
+        table.model.set(result.identity, record)
+        table.kind.vandalise(record)
+
+    def check_change(self, table: Table, identity: int, record: Any, was_written: bool) -> None:
+        """Check that a change says it wrote something if, and only if, it had to."""
+        if table.model.is_changed_by(identity, record):
+            assert was_written
+        elif identity not in table.model.foreign and not table.may_rewrite:
+            assert not was_written
+
+    @rule(
+        which=WHICH,
+        data=st.data(),
+        live=WHICH,
+        how=st.sampled_from(["fields", "record", "in place", "returned", "nothing", "both"]),
+    )
+    def update(self, which: int, data: st.DataObject, live: int, how: str) -> None:
+        table = self.table(which)
+        identity = table.some_identity(live)
+        kind = table.kind
+        record = self.draw_record(table, data)
+        names = [name for name in kind.fields if data.draw(st.booleans(), label=name)]
+        fields = {name: kind.get(record, name) for name in names}
+        change: Any = None
+        if how == "record" or (how == "in place" and not kind.is_mutable):
+            how = "record"
+            change, fields = record, {}
+        elif how == "in place" and kind.is_mutable and not table.is_shared:
+            change, fields = self.setter(kind, fields), {}
+        elif how == "returned":
+            change, fields = (lambda old: record), {}
+        elif how == "both":
+            change = record
+        elif how == "nothing":
+            fields = {}
+        if identity not in table.model.live:
+            with pytest.raises(memdb.RecordNotFoundError):
+                table.collection.update(identity, change, **fields)
+            return
+        was_written = table.collection.update(identity, change, **fields)
+
+        if how in ("record", "returned", "both"):
+            expected = record
+        elif how == "nothing":
+            expected = table.model.live[identity]
+        else:
+            values = {name: kind.get(record, name) for name in names}
+            expected = kind.make(kind.values(table.model.live[identity]) | values)
+        self.check_change(table, identity, expected, was_written)
+        table.model.set(identity, expected)
+        kind.vandalise(record)
+
+    @staticmethod
+    def setter(kind: RecordKind, fields: dict[str, Any]) -> Callable[[Any], None]:
+        def change(record: Any) -> None:
+            for name, value in fields.items():
+                kind.set(record, name, value)
+
+        return change
+
+    @rule(which=WHICH, data=st.data(), live=WHICH, fails=st.booleans())
+    def edit(self, which: int, data: st.DataObject, live: int, fails: bool) -> None:
+        table = self.table(which)
+        identity = table.some_identity(live)
+        if table.kind.cls in (Frozen, Pair):
+            with pytest.raises(memdb.RecordTypeError), table.collection.edit(identity):
+                pass
+            return
+        if identity not in table.model.live:
+            with pytest.raises(memdb.RecordNotFoundError), table.collection.edit(identity):
+                pass
+            return
+        if table.is_shared:
+            return
+        number = data.draw(table.kind.fields["n"], label="n")
+        with contextlib.suppress(Interrupted), table.collection.edit(identity) as record:
+            table.kind.set(record, "n", number)
+            if fails:
+                raise Interrupted
+        if not fails:
+            values = table.kind.values(table.model.live[identity])
+            table.model.set(identity, table.kind.make(values | {"n": number}))
+
+    @rule(which=WHICH, live=WHICH, by_item=st.booleans())
+    def delete(self, which: int, live: int, by_item: bool) -> None:
+        table = self.table(which)
+        identity = table.some_identity(live)
+        delete = table.collection.__delitem__ if by_item else table.collection.delete
+        if identity not in table.model.live:
+            with pytest.raises(memdb.RecordNotFoundError):
+                delete(identity)
+            return
+        delete(identity)
+        table.model.delete(identity)
+
+    @rule(which=WHICH, is_meant=st.sampled_from([False, False, False, True]))
+    def clear(self, which: int, is_meant: bool) -> None:
+        if not is_meant:
+            return
+        table = self.table(which)
+
+        assert len(table.model.live) == table.collection.clear()
+        table.model.clear()
+
+    @rule(which=WHICH, data=st.data(), live=WHICH)
+    def write_what_is_refused(self, which: int, data: st.DataObject, live: int) -> None:
+        table = self.table(which)
+        collection = table.collection
+        good, bad = self.draw_record(table, data), self.draw_record(table, data)
+        if table.kind.cls is None:
+            bad["name"] = object
+        else:
+            bad = table.kind.make(table.kind.values(bad) | {"name": (object for _ in ())})
+        identity = table.some_identity(live)
+        with pytest.raises((memdb.EncodeError, memdb.RecordTypeError)):
+            collection.insert(bad if table.settings["serializer"] != "pickle" else Exception())
+        with pytest.raises(memdb.RecordTypeError):
+            collection.insert_many([good, Exception()])
+        if identity in table.model.live:
+            with pytest.raises(memdb.RecordTypeError):
+                collection.update(identity, lambda record: Exception())
+            if table.settings["serializer"] != "pickle":
+                with pytest.raises(memdb.EncodeError):
+                    collection.update(identity, name=(object for _ in ()))
+            if table.kind.has_identity:
+                with pytest.raises(memdb.IdentityError):
+                    collection.update(identity, id=identity + 1)
+
+    # -- reading -------------------------------------------------------------------------
+
+    @rule(which=WHICH, live=WHICH)
+    def read_one(self, which: int, live: int) -> None:
+        table = self.table(which)
+        identity = table.some_identity(live)
+        expected = table.model.live.get(identity)
+        collection = table.collection
+
+        assert (expected is not None) == (identity in collection)
+        if expected is None:
+            assert collection.get(identity, "none") == "none"
+            with pytest.raises(memdb.RecordNotFoundError):
+                collection[identity]
+        else:
+            for record in (collection.get(identity), collection[identity]):
+                assert_exact(record, expected)
+                table.vandalise(record)
+        if table.kind.has_identity:
+            assert_exact(collection.find(id=identity), expected)
+
+    @rule(which=WHICH, name=st.sampled_from(["", "a"]), number=st.sampled_from([0, 1, 2]))
+    def find(self, which: int, name: str, number: int) -> None:
+        table = self.table(which)
+        get = table.kind.get
+
+        def is_large(record: Any) -> bool:
+            found = bool(get(record, "n") >= number)
+            table.vandalise(record)
+            return found
+
+        for condition, equals, matches in (
+            (F.name == name, {}, lambda r: get(r, "name") == name),
+            (None, {"name": name}, lambda r: get(r, "name") == name),
+            ((F.n >= number) & ~(F.name == name), {}, None),
+            (is_large, {}, lambda r: get(r, "n") >= number),
+            (is_large, {"name": name}, None),
+            (None, {}, lambda r: True),
+        ):
+            if matches is None:
+                wanted = condition is is_large
+                matches = lambda r: get(r, "n") >= number and (get(r, "name") == name) == wanted  # noqa: B023, E731
+            expected = table.model.matching(matches)
+            found = table.collection.find_all(condition, **equals)
+            assert_exact(found, expected)
+            for record in found:
+                table.vandalise(record)
+            assert len(expected) == table.collection.count(condition, **equals)
+            assert bool(expected) == table.collection.exists(condition, **equals)
+            first = table.collection.find(condition, **equals)
+            assert_exact(first, expected[0] if expected else None)
+            table.vandalise(first)
+
+    @rule(which=WHICH, of=st.sampled_from(["records", "items"]))
+    def begin_iterating(self, which: int, of: str) -> None:
+        table = self.table(which)
+        if of == "records":
+            expected, iteration = table.model.records(), iter(table.collection)
+        else:
+            expected = [(i, table.model.live[i]) for i in sorted(table.model.live)]
+            iteration = table.collection.items()
+        self.iterations.append((iteration, expected, table))
+
+    @precondition(lambda self: self.iterations)
+    @rule()
+    def finish_iterating(self) -> None:
+        iteration, expected, _ = self.iterations.pop(0)
+
+        assert_exact(list(iteration), expected)
+
+    @rule(which=WHICH, live=WHICH)
+    def history(self, which: int, live: int) -> None:
+        table = self.table(which)
+        past = table.model.past
+        identities = [*sorted(past), 7]
+        identity = identities[live % len(identities)]
+        found: list[tuple[str, Any]] = []
+        last = None
+        for version in table.collection.history(identity):
+            assert last is None or version.time >= last
+            last = version.time
+            # Bytes may differ where records do not, see may_rewrite.
+            is_rewritten = (
+                version.kind == "updated" and found and is_exact(found[-1][1], version.record)
+            )
+            if not is_rewritten:
+                found.append((version.kind, version.record))
+
+        assert_exact(found, past.get(identity, []))
+
+    @precondition(lambda self: self.has_file)
+    @rule()
+    def read_beside(self) -> None:
+        with memdb.open(self.path, "r") as reader:
+            for table in self.tables:
+                seen = reader.collection(table.kind.target)
+
+                assert_exact(dict(seen.items()), dict(sorted(table.model.committed.items())))
+                with pytest.raises(memdb.ReadOnlyError):
+                    seen.clear()
+            assert [] == reader.check()
+
+    # -- transactions --------------------------------------------------------------------
+
+    @precondition(lambda self: len(self.scopes) < 3)
+    @rule()
+    def begin(self) -> None:
+        scope = self.db.transaction()
+        scope.__enter__()
+        self.scopes.append(scope)
+        for table in self.tables:
+            table.model.begin()
+
+    @precondition(lambda self: self.scopes)
+    @rule(keep=st.sampled_from([True, True, False]))
+    def end_transaction(self, keep: bool) -> None:
+        self.end(keep=keep)
+
+    def end(self, *, keep: bool) -> None:
+        error = None if keep else Interrupted()
+        self.scopes.pop().__exit__(None if keep else Interrupted, error, None)
+        for table in self.tables:
+            table.model.end(keep=keep)
+
+    # -- maintenance ---------------------------------------------------------------------
+
+    @rule(how=st.sampled_from(["flush", "checkpoint"]))
+    def maintain(self, how: str) -> None:
+        getattr(self.db, how)()
+
+    @rule()
+    def count_versions(self) -> None:
+        stats = self.db.stats()
+        for table in self.tables:
+            committed = len(table.model.committed)
+            own = table.collection.stats()
+
+            assert committed == own.live.count
+            assert len(table.model.past) - committed == own.deleted.count
+            assert table.model.given == own.last_identity
+            if table.kind.name in stats.collections:
+                assert own == stats.collections[table.kind.name]
+
+    @precondition(lambda self: self.has_file)
+    @rule(data=st.data(), is_killed=st.booleans())
+    def reopen(self, data: st.DataObject, is_killed: bool) -> None:
+        self.iterations.clear()
+        if is_killed:
+            self.copy_as_killed()
+        else:
+            self.leave_all()
+            self.db.close()
+        self.open()
+
+        assert is_killed or self.db.recovery is None
+        for number, table in enumerate(self.tables):
+            before = table.settings["serializer"]
+            self.tables[number] = after = self.make_table(table.model, data)
+            if after.settings["serializer"] != before:
+                after.model.foreign = set(after.model.committed)
+
+    def copy_as_killed(self) -> None:
+        """Go on from a copy of the file as it is, as a kill would leave it."""
+        old = self.path
+        self.number += 1
+        log = self.db._engine.log
+        # The flusher must not write while the copy reads: a kill stops it, too.
+        with log.sync_lock, log.lock:
+            shutil.copyfile(old, self.path)
+        for scope in reversed(self.scopes):
+            scope.__exit__(Interrupted, Interrupted(), None)
+        self.scopes.clear()
+        self.db.close()
+        forget_open(table.model for table in self.tables)
+
+    # -- after each step -----------------------------------------------------------------
+
+    @invariant()
+    def is_equal_to_the_model(self) -> None:
+        for table in getattr(self, "tables", ()):
+            model, collection = table.model, table.collection
+            assert sorted(model.live) == collection.ids()
+            assert len(model.live) == len(collection)
+            assert_exact(list(collection), model.records())
+
+    @invariant()
+    def is_whole(self) -> None:
+        if hasattr(self, "db"):
+            assert [] == self.db.check()
+
+
+class MemoryMachine(DatabaseMachine):
+    """The operations, in memory only."""
+
+    has_file = False
+
+
+RUNS = {"file": (DatabaseMachine, 50, 40), "memory": (MemoryMachine, 25, 40)}
+
+
+@pytest.mark.parametrize("where", RUNS)
+def test_database_is_equal_to_dicts(where: str) -> None:
+    """Whatever is done in whatever order, the database holds what plain dicts would."""
+    machine, examples, steps = RUNS[where]
+    run_state_machine_as_test(
+        machine, settings=settings(max_examples=examples, stateful_step_count=steps)
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1_800)
+@pytest.mark.parametrize("where", RUNS)
+def test_database_is_equal_to_dicts_for_long(where: str) -> None:
+    """The same, ten times as often and three times as long."""
+    machine, examples, steps = RUNS[where]
+    run_state_machine_as_test(
+        machine, settings=settings(max_examples=10 * examples, stateful_step_count=3 * steps)
+    )

@@ -1,0 +1,256 @@
+"""A reader of the file format, written from docs/format.md alone: nothing of memdb is used."""
+
+from __future__ import annotations
+
+import json
+import struct
+from dataclasses import dataclass, field
+from typing import Any
+
+import xxhash
+
+HEADER_MAGIC = b"\x93MEMDB\r\n"
+LOG_START = 12288
+
+
+class Invalid(Exception):
+    """The bytes are not what the document describes."""
+
+
+@dataclass
+class Pointer:
+    """One version of one record."""
+
+    identity: int
+    offset: int
+    length: int
+    checksum: int
+    collection: int
+    writer: int
+    kind: int
+    flags: int
+    reserved: int
+
+
+@dataclass
+class Block:
+    """A whole block."""
+
+    offset: int
+    kind: str
+    sequence: int
+    timestamp: int
+    pointers: list[Pointer]
+    payload: bytes
+    end: int
+
+
+@dataclass
+class Root:
+    """A valid root."""
+
+    offset: int
+    flags: int
+    generation: int
+    log_end: int
+    checkpoint: int
+    catalogue: int
+    sequence: int
+    timestamp: int
+    boot_id: bytes
+
+
+@dataclass
+class Contents:
+    """What a file holds.
+
+    Attributes:
+        versions: Slot - 1 -> pointer.
+        end: Where the walk ended.
+    """
+
+    file_id: int
+    root: Root
+    blocks: list[Block]
+    versions: list[Pointer]
+    catalogue: dict[str, Any]
+    end: int
+    last_identities: dict[int, int] = field(default_factory=dict)
+
+    def live(self, data: bytes) -> dict[str, dict[int, bytes]]:
+        """Return collection name -> identity -> the bytes of the record as it is now."""
+        names = {entry["id"]: entry["name"] for entry in self.catalogue.get("collections", [])}
+        records: dict[str, dict[int, bytes]] = {name: {} for name in names.values()}
+        for pointer in self.versions:
+            of = records[names[pointer.collection]]
+            if pointer.kind == 3:
+                del of[pointer.identity]
+            else:
+                of[pointer.identity] = payload_of(data, pointer)
+        return records
+
+
+def payload_of(data: bytes, pointer: Pointer) -> bytes:
+    """Return the record's bytes of a version, checked."""
+    payload = data[pointer.offset : pointer.offset + pointer.length]
+    if pointer.length and xxhash.xxh32_intdigest(payload, 0) != pointer.checksum:
+        raise Invalid(f"record {pointer.identity} at {pointer.offset}")
+    return payload
+
+
+def read_header(data: bytes) -> int:
+    """Check the header page; return the file id."""
+    magic, version, page, file_id, _created = struct.unpack_from("<8sIIQQ", data, 0)
+    (checksum,) = struct.unpack_from("<Q", data, 56)
+    if magic != HEADER_MAGIC or version != 1 or page != 4096 or any(data[32:56]):
+        raise Invalid("header page")
+    if checksum != xxhash.xxh3_64_intdigest(data[:56], 0) or not file_id:
+        raise Invalid("header checksum")
+    return int(file_id)
+
+
+def read_roots(data: bytes, file_id: int) -> list[Root]:
+    """Return the valid roots, the one that counts last."""
+    roots = []
+    for offset in (4096, 8192):
+        page = data[offset : offset + 128]
+        checksum, magic, flags, *numbers = struct.unpack_from("<Q4sIQQQQQQ", page)
+        is_valid = checksum == xxhash.xxh3_64_intdigest(page[8:], file_id)
+        if magic == b"MDBR" and is_valid:
+            if offset != 4096 + 4096 * (numbers[0] % 2) or any(page[80:]):
+                raise Invalid(f"root at {offset}")
+            roots.append(Root(offset, flags, *numbers, boot_id=page[64:80]))
+    if not roots:
+        raise Invalid("no root")
+    return sorted(roots, key=lambda root: root.generation)
+
+
+def read_block(data: bytes, offset: int, file_id: int) -> Block | None:
+    """Return the block at an offset, None if it is not valid."""
+    if offset + 40 > len(data):
+        return None
+    checksum, magic, count, sequence, timestamp, size = struct.unpack_from("<Q4sIQQQ", data, offset)
+    start = offset + 40 + 32 * count
+    if magic not in (b"MDBC", b"MDBP", b"MDBK") or start + size > len(data):
+        return None
+    if checksum != xxhash.xxh3_64_intdigest(data[offset + 8 : start], file_id):
+        return None
+    pointers = [
+        Pointer(*struct.unpack_from("<qQIIHHBBH", data, offset + 40 + 32 * index))
+        for index in range(count)
+    ]
+    payload = data[start : start + size]
+    if magic == b"MDBC":
+        try:
+            for pointer in pointers:
+                payload_of(data, pointer)
+        except Invalid:
+            return None
+    elif struct.unpack_from("<Q", payload)[0] != xxhash.xxh3_64_intdigest(payload[8:], file_id):
+        return None
+    end = (start + size + 7) // 8 * 8
+    return Block(offset, chr(magic[3]), sequence, timestamp, pointers, payload, end)
+
+
+def read_by_walking(data: bytes) -> Contents:
+    """Read every block from the first one on, asking no checkpoint; check what *must* be."""
+    file_id = read_header(data)
+    contents = Contents(file_id, read_roots(data, file_id)[-1], [], [], {}, LOG_START)
+    sequence = timestamp = 0
+    while block := read_block(data, contents.end, file_id):
+        if block.sequence != sequence + 1:
+            break
+        if block.timestamp < timestamp:
+            raise Invalid(f"timestamp at {block.offset}")
+        sequence, timestamp, contents.end = block.sequence, block.timestamp, block.end
+        contents.blocks.append(block)
+        if block.kind == "C":
+            _check_commit(block, contents.catalogue)
+            contents.versions += block.pointers
+        elif block.kind == "K":
+            if block.pointers:
+                raise Invalid(f"catalogue at {block.offset}")
+            contents.catalogue = json.loads(block.payload[8:])
+    return contents
+
+
+def _check_commit(block: Block, catalogue: dict[str, Any]) -> None:
+    collections = {entry["id"] for entry in catalogue["collections"]}
+    writers = {entry["id"]: entry["collection"] for entry in catalogue["writers"]}
+    at = block.offset + 40 + 32 * len(block.pointers)
+    seen = set()
+    for index, pointer in enumerate(block.pointers):
+        is_deleted = pointer.kind == 3
+        nothing = (pointer.offset, pointer.length, pointer.checksum, pointer.writer)
+        is_last = index == len(block.pointers) - 1
+        facts = (
+            pointer.kind in (1, 2, 3),
+            pointer.collection in collections,
+            nothing == (0, 0, 0, 0) if is_deleted else pointer.offset == at,
+            is_deleted or writers.get(pointer.writer) == pointer.collection,
+            pointer.flags == int(is_last),
+            pointer.reserved == 0,
+            (pointer.collection, pointer.identity) not in seen,
+        )
+        if not all(facts):
+            raise Invalid(f"pointer {index} of the commit at {block.offset}: {facts}")
+        seen.add((pointer.collection, pointer.identity))
+        at += pointer.length
+    if not block.pointers or at != block.end - (-at % 8):
+        raise Invalid(f"payload of the commit at {block.offset}")
+
+
+def read_by_checkpoints(data: bytes) -> Contents:
+    """Read as opening does: the root, the chain of checkpoints, the blocks behind the last."""
+    file_id = read_header(data)
+    root = read_roots(data, file_id)[-1]
+    if len(data) < root.log_end:
+        raise Invalid("cut")
+    contents = Contents(file_id, root, [], [], {}, LOG_START)
+    chain: list[Block] = []
+    offset = root.checkpoint
+    while offset:
+        block = read_block(data, offset, file_id)
+        if block is None or block.kind != "P":
+            raise Invalid(f"checkpoint at {offset}")
+        chain.append(block)
+        (offset,) = struct.unpack_from("<Q", block.payload, 8)
+    sequence = 0
+    for block in reversed(chain):
+        _take_checkpoint(data, contents, block)
+        contents.end, sequence = block.end, block.sequence
+    if root.catalogue:
+        block = read_block(data, root.catalogue, file_id)
+        if block is None or block.kind != "K":
+            raise Invalid(f"catalogue at {root.catalogue}")
+        contents.catalogue = json.loads(block.payload[8:])
+    while (block := read_block(data, contents.end, file_id)) and block.sequence == sequence + 1:
+        contents.end, sequence = block.end, block.sequence
+        if block.kind == "C":
+            contents.versions += block.pointers
+        elif block.kind == "K":
+            contents.catalogue = json.loads(block.payload[8:])
+    if contents.end < root.log_end:
+        raise Invalid(f"damage at {contents.end}")
+    return contents
+
+
+def _take_checkpoint(data: bytes, contents: Contents, block: Block) -> None:
+    _, _, first_slot, segments, runs, collections = struct.unpack_from("<6Q", block.payload)
+    if first_slot != len(contents.versions) + 1:
+        raise Invalid(f"first slot of the checkpoint at {block.offset}")
+    pairs = list(struct.iter_unpack("<QQ", block.payload[48:]))
+    if len(pairs) != segments + runs + collections:
+        raise Invalid(f"tables of the checkpoint at {block.offset}")
+    own = iter(block.pointers)
+    for offset, count in pairs[:segments]:
+        if offset:
+            commit = read_block(data, offset, contents.file_id)
+            if commit is None or commit.kind != "C" or len(commit.pointers) != count:
+                raise Invalid(f"segment of the checkpoint at {block.offset}")
+            contents.versions += commit.pointers
+        else:
+            contents.versions += [next(own) for _ in range(count)]
+    if list(own):
+        raise Invalid(f"pointers of the checkpoint at {block.offset}")
+    contents.last_identities = dict(pairs[segments + runs :])
