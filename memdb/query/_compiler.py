@@ -81,8 +81,8 @@ def compile_condition(
     Raises:
         QueryError: A field does not exist, or `condition` is none.
 
-    Cost: 2 us for a structure seen before, under a millisecond or so for a new one; then, for each record, the
-        bare comparison and a call, 30 ns for one field.
+    Cost: 2 us for a structure seen before, about a millisecond for a new one; then, for each
+        record, the bare comparison and a call, 30 ns for one field.
     """
     expression = _joined(condition, equals)
     callback = None if condition is None or isinstance(condition, Expression) else condition

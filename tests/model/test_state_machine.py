@@ -17,7 +17,6 @@ from hypothesis.stateful import (
     RuleBasedStateMachine,
     initialize,
     invariant,
-    precondition,
     rule,
     run_state_machine_as_test,
 )
@@ -26,12 +25,23 @@ import memdb
 from memdb import F
 from tests.support.exact import assert_exact, is_exact
 from tests.support.model import CollectionModel, forget_open
-from tests.support.samples import KINDS, SERIALIZERS, Frozen, Nameless, Pair, RecordKind
+from tests.support.samples import KINDS, SERIALIZERS, Frozen, Pair, RecordKind
 
 IDENTITIES = st.sampled_from([0, 0, 0, 1, 2, 3, 4, 5, 9, 10**6, 2**40])
 CACHES = st.sampled_from(["all", "all", "none", 1, 2, 17])
 # Which record an operation is about; taken modulo what is there, so that it shrinks well.
 WHICH = st.integers(0, 30)
+WAYS_TO_WRITE = (
+    *("insert", "insert", "insert_many", "insert_many", "put", "put", "update", "update", "update"),
+    *("edit", "delete", "delete", "clear", "write_what_is_refused"),
+    *("begin", "begin", "commit", "commit", "roll_back"),
+)
+WAYS_TO_READ = (
+    *("read_one", "read_one", "find", "history", "begin_iterating", "finish_iterating"),
+    *("count_versions", "read_beside"),
+)
+WAYS_TO_MAINTAIN = ("flush", "checkpoint", "reopen", "kill")
+WAYS_TO_UPDATE = ("fields", "record", "in place", "returned", "nothing", "both")
 
 
 class Interrupted(Exception):
@@ -65,9 +75,10 @@ class Table:
         if record is not None and not self.is_shared:
             self.kind.vandalise(record, deeply=self.settings["cloner"] != "fields")
 
-    def some_identity(self, which: int) -> int:
+    def draw_identity(self, data: st.DataObject) -> int:
         """Return an identity of a live record, mostly, or one that is not there."""
         identities = sorted(self.model.live)
+        which = data.draw(WHICH, label="which identity")
         if not identities or which == 7:
             return 7
         return identities[which % len(identities)]
@@ -80,14 +91,14 @@ class DatabaseMachine(RuleBasedStateMachine):
 
     @initialize(
         data=st.data(),
-        kinds=st.lists(st.sampled_from(KINDS), min_size=2, max_size=3, unique=True),
+        kinds=st.lists(st.sampled_from(KINDS), min_size=1, max_size=3, unique=True),
         durability=st.sampled_from(["written", "written", "synced"]),
     )
     def start(self, data: st.DataObject, kinds: list[RecordKind], durability: str) -> None:
         self.folder = Path(tempfile.mkdtemp())
-        self.number = 0
+        self.number = self.steps = 0
         self.scopes: list[Any] = []
-        self.iterations: list[tuple[Iterator[Any], list[Any], Table]] = []
+        self.iterations: list[tuple[Iterator[Any], list[Any]]] = []
         self.settings = {"checkpoint_interval": 3, "flush_interval": 86_400.0}
         if self.has_file:
             self.settings["durability"] = durability
@@ -96,7 +107,7 @@ class DatabaseMachine(RuleBasedStateMachine):
         for kind in kinds:
             model = CollectionModel(kind)
             self.tables.append(self.make_table(model, data))
-            self.insert_many(len(self.tables) - 1, data, [0, 0, 0])
+            self.insert_many(self.tables[-1], data, [0, 0, 0])
 
     @property
     def path(self) -> Path | None:
@@ -138,9 +149,27 @@ class DatabaseMachine(RuleBasedStateMachine):
 
     # -- writing -------------------------------------------------------------------------
 
-    @rule(which=WHICH, data=st.data(), identity=IDENTITIES)
-    def insert(self, which: int, data: st.DataObject, identity: int) -> None:
-        table = self.table(which)
+    # Three rules only, as hypothesis leaves many a rule out of a run.
+
+    @rule(
+        data=st.data(),
+        ways=st.lists(st.tuples(st.sampled_from(WAYS_TO_WRITE), WHICH), min_size=1, max_size=4),
+    )
+    def write(self, data: st.DataObject, ways: list[tuple[str, int]]) -> None:
+        for way, which in ways:
+            getattr(self, way)(self.table(which), data)
+            self.is_equal_to_the_model()
+
+    @rule(data=st.data(), way=st.sampled_from(WAYS_TO_READ), which=WHICH)
+    def read(self, data: st.DataObject, way: str, which: int) -> None:
+        getattr(self, way)(self.table(which), data)
+
+    @rule(data=st.data(), way=st.sampled_from(WAYS_TO_MAINTAIN))
+    def maintain(self, data: st.DataObject, way: str) -> None:
+        getattr(self, way)(data)
+
+    def insert(self, table: Table, data: st.DataObject) -> None:
+        identity = data.draw(IDENTITIES, label="identity")
         record = self.draw_record(table, data, identity)
         if not table.kind.has_identity:
             identity = 0
@@ -154,13 +183,11 @@ class DatabaseMachine(RuleBasedStateMachine):
         table.model.set(given, record)
         table.kind.vandalise(record)
 
-    @rule(
-        which=WHICH,
-        data=st.data(),
-        identities=st.lists(IDENTITIES, max_size=5, unique_by=lambda i: i or object()),
-    )
-    def insert_many(self, which: int, data: st.DataObject, identities: list[int]) -> None:
-        table = self.table(which)
+    def insert_many(
+        self, table: Table, data: st.DataObject, identities: list[int] | None = None
+    ) -> None:
+        if identities is None:
+            identities = data.draw(st.lists(IDENTITIES, max_size=5), label="identities")
         if not table.kind.has_identity:
             identities = [0] * len(identities)
         records = [self.draw_record(table, data, identity) for identity in identities]
@@ -178,11 +205,8 @@ class DatabaseMachine(RuleBasedStateMachine):
         for record in records:
             table.kind.vandalise(record)
 
-    @rule(which=WHICH, data=st.data(), identity=IDENTITIES, live=WHICH)
-    def put(self, which: int, data: st.DataObject, identity: int, live: int) -> None:
-        table = self.table(which)
-        if identity == 1:
-            identity = table.some_identity(live)
+    def put(self, table: Table, data: st.DataObject) -> None:
+        identity = data.draw(IDENTITIES, label="identity") or table.draw_identity(data)
         record = self.draw_record(table, data, identity)
         if not table.kind.has_identity:
             with pytest.raises(memdb.RecordTypeError):
@@ -206,15 +230,9 @@ class DatabaseMachine(RuleBasedStateMachine):
         elif identity not in table.model.foreign and not table.may_rewrite:
             assert not was_written
 
-    @rule(
-        which=WHICH,
-        data=st.data(),
-        live=WHICH,
-        how=st.sampled_from(["fields", "record", "in place", "returned", "nothing", "both"]),
-    )
-    def update(self, which: int, data: st.DataObject, live: int, how: str) -> None:
-        table = self.table(which)
-        identity = table.some_identity(live)
+    def update(self, table: Table, data: st.DataObject) -> None:
+        how = data.draw(st.sampled_from(WAYS_TO_UPDATE), label="how")
+        identity = table.draw_identity(data)
         kind = table.kind
         record = self.draw_record(table, data)
         names = [name for name in kind.fields if data.draw(st.booleans(), label=name)]
@@ -256,10 +274,8 @@ class DatabaseMachine(RuleBasedStateMachine):
 
         return change
 
-    @rule(which=WHICH, data=st.data(), live=WHICH, fails=st.booleans())
-    def edit(self, which: int, data: st.DataObject, live: int, fails: bool) -> None:
-        table = self.table(which)
-        identity = table.some_identity(live)
+    def edit(self, table: Table, data: st.DataObject) -> None:
+        identity, fails = table.draw_identity(data), data.draw(st.booleans(), label="fails")
         if table.kind.cls in (Frozen, Pair):
             with pytest.raises(memdb.RecordTypeError), table.collection.edit(identity):
                 pass
@@ -279,11 +295,10 @@ class DatabaseMachine(RuleBasedStateMachine):
             values = table.kind.values(table.model.live[identity])
             table.model.set(identity, table.kind.make(values | {"n": number}))
 
-    @rule(which=WHICH, live=WHICH, by_item=st.booleans())
-    def delete(self, which: int, live: int, by_item: bool) -> None:
-        table = self.table(which)
-        identity = table.some_identity(live)
-        delete = table.collection.__delitem__ if by_item else table.collection.delete
+    def delete(self, table: Table, data: st.DataObject) -> None:
+        identity = table.draw_identity(data)
+        is_by_item = data.draw(st.booleans(), label="by item")
+        delete = table.collection.__delitem__ if is_by_item else table.collection.delete
         if identity not in table.model.live:
             with pytest.raises(memdb.RecordNotFoundError):
                 delete(identity)
@@ -291,25 +306,18 @@ class DatabaseMachine(RuleBasedStateMachine):
         delete(identity)
         table.model.delete(identity)
 
-    @rule(which=WHICH, is_meant=st.sampled_from([False, False, False, True]))
-    def clear(self, which: int, is_meant: bool) -> None:
-        if not is_meant:
-            return
-        table = self.table(which)
-
+    def clear(self, table: Table, data: st.DataObject) -> None:
         assert len(table.model.live) == table.collection.clear()
         table.model.clear()
 
-    @rule(which=WHICH, data=st.data(), live=WHICH)
-    def write_what_is_refused(self, which: int, data: st.DataObject, live: int) -> None:
-        table = self.table(which)
+    def write_what_is_refused(self, table: Table, data: st.DataObject) -> None:
         collection = table.collection
         good, bad = self.draw_record(table, data), self.draw_record(table, data)
         if table.kind.cls is None:
             bad["name"] = object
         else:
             bad = table.kind.make(table.kind.values(bad) | {"name": (object for _ in ())})
-        identity = table.some_identity(live)
+        identity = table.draw_identity(data)
         with pytest.raises((memdb.EncodeError, memdb.RecordTypeError)):
             collection.insert(bad if table.settings["serializer"] != "pickle" else Exception())
         with pytest.raises(memdb.RecordTypeError):
@@ -326,10 +334,8 @@ class DatabaseMachine(RuleBasedStateMachine):
 
     # -- reading -------------------------------------------------------------------------
 
-    @rule(which=WHICH, live=WHICH)
-    def read_one(self, which: int, live: int) -> None:
-        table = self.table(which)
-        identity = table.some_identity(live)
+    def read_one(self, table: Table, data: st.DataObject) -> None:
+        identity = table.draw_identity(data)
         expected = table.model.live.get(identity)
         collection = table.collection
 
@@ -345,9 +351,9 @@ class DatabaseMachine(RuleBasedStateMachine):
         if table.kind.has_identity:
             assert_exact(collection.find(id=identity), expected)
 
-    @rule(which=WHICH, name=st.sampled_from(["", "a"]), number=st.sampled_from([0, 1, 2]))
-    def find(self, which: int, name: str, number: int) -> None:
-        table = self.table(which)
+    def find(self, table: Table, data: st.DataObject) -> None:
+        name = data.draw(st.sampled_from(["", "a"]), label="name")
+        number = data.draw(st.sampled_from([0, 1, 2]), label="n")
         get = table.kind.get
 
         def is_large(record: Any) -> bool:
@@ -355,17 +361,21 @@ class DatabaseMachine(RuleBasedStateMachine):
             table.vandalise(record)
             return found
 
+        def has_name(record: Any) -> bool:
+            return bool(get(record, "name") == name)
+
+        def is_large_model(record: Any) -> bool:
+            return bool(get(record, "n") >= number)
+
         for condition, equals, matches in (
-            (F.name == name, {}, lambda r: get(r, "name") == name),
-            (None, {"name": name}, lambda r: get(r, "name") == name),
-            ((F.n >= number) & ~(F.name == name), {}, None),
-            (is_large, {}, lambda r: get(r, "n") >= number),
-            (is_large, {"name": name}, None),
+            (F.name == name, {}, has_name),
+            (None, {"name": name}, has_name),
+            (F.n >= number, {"name": name}, lambda r: is_large_model(r) and has_name(r)),
+            ((F.n >= number) & ~(F.name == name), {}, lambda r: is_large_model(r) > has_name(r)),
+            (is_large, {}, is_large_model),
+            (is_large, {"name": name}, lambda r: is_large_model(r) and has_name(r)),
             (None, {}, lambda r: True),
         ):
-            if matches is None:
-                wanted = condition is is_large
-                matches = lambda r: get(r, "n") >= number and (get(r, "name") == name) == wanted  # noqa: B023, E731
             expected = table.model.matching(matches)
             found = table.collection.find_all(condition, **equals)
             assert_exact(found, expected)
@@ -377,46 +387,39 @@ class DatabaseMachine(RuleBasedStateMachine):
             assert_exact(first, expected[0] if expected else None)
             table.vandalise(first)
 
-    @rule(which=WHICH, of=st.sampled_from(["records", "items"]))
-    def begin_iterating(self, which: int, of: str) -> None:
-        table = self.table(which)
-        if of == "records":
+    def begin_iterating(self, table: Table, data: st.DataObject) -> None:
+        iteration: Iterator[Any]
+        expected: list[Any]
+        if data.draw(st.booleans(), label="records"):
             expected, iteration = table.model.records(), iter(table.collection)
         else:
             expected = [(i, table.model.live[i]) for i in sorted(table.model.live)]
             iteration = table.collection.items()
-        self.iterations.append((iteration, expected, table))
+        self.iterations.append((iteration, expected))
 
-    @precondition(lambda self: self.iterations)
-    @rule()
-    def finish_iterating(self) -> None:
-        iteration, expected, _ = self.iterations.pop(0)
+    def finish_iterating(self, table: Table, data: st.DataObject) -> None:
+        for iteration, expected in self.iterations:
+            assert_exact(list(iteration), expected)
+        self.iterations.clear()
 
-        assert_exact(list(iteration), expected)
-
-    @rule(which=WHICH, live=WHICH)
-    def history(self, which: int, live: int) -> None:
-        table = self.table(which)
+    def history(self, table: Table, data: st.DataObject) -> None:
         past = table.model.past
-        identities = [*sorted(past), 7]
-        identity = identities[live % len(identities)]
+        identity = data.draw(st.sampled_from([*sorted(past), 7]), label="identity")
         found: list[tuple[str, Any]] = []
         last = None
         for version in table.collection.history(identity):
             assert last is None or version.time >= last
             last = version.time
             # Bytes may differ where records do not, see may_rewrite.
-            is_rewritten = (
-                version.kind == "updated" and found and is_exact(found[-1][1], version.record)
-            )
+            is_rewritten = version.kind == "updated" and is_exact(found[-1][1], version.record)
             if not is_rewritten:
                 found.append((version.kind, version.record))
 
         assert_exact(found, past.get(identity, []))
 
-    @precondition(lambda self: self.has_file)
-    @rule()
-    def read_beside(self) -> None:
+    def read_beside(self, table: Table, data: st.DataObject) -> None:
+        if not self.has_file:
+            return
         with memdb.open(self.path, "r") as reader:
             for table in self.tables:
                 seen = reader.collection(table.kind.target)
@@ -426,21 +429,35 @@ class DatabaseMachine(RuleBasedStateMachine):
                     seen.clear()
             assert [] == reader.check()
 
+    def count_versions(self, table: Table, data: st.DataObject) -> None:
+        stats = self.db.stats()
+        committed = len(table.model.committed)
+        own = table.collection.stats()
+
+        assert committed == own.live.count
+        assert len(table.model.past) - committed == own.deleted.count
+        assert table.model.given == own.last_identity
+        if table.model.past:
+            assert own == stats.collections[table.kind.name]
+
     # -- transactions --------------------------------------------------------------------
 
-    @precondition(lambda self: len(self.scopes) < 3)
-    @rule()
-    def begin(self) -> None:
+    def begin(self, table: Table, data: st.DataObject) -> None:
+        if len(self.scopes) == 3:
+            return
         scope = self.db.transaction()
         scope.__enter__()
         self.scopes.append(scope)
-        for table in self.tables:
-            table.model.begin()
+        for each in self.tables:
+            each.model.begin()
 
-    @precondition(lambda self: self.scopes)
-    @rule(keep=st.sampled_from([True, True, False]))
-    def end_transaction(self, keep: bool) -> None:
-        self.end(keep=keep)
+    def commit(self, table: Table, data: st.DataObject) -> None:
+        if self.scopes:
+            self.end(keep=True)
+
+    def roll_back(self, table: Table, data: st.DataObject) -> None:
+        if self.scopes:
+            self.end(keep=False)
 
     def end(self, *, keep: bool) -> None:
         error = None if keep else Interrupted()
@@ -450,35 +467,32 @@ class DatabaseMachine(RuleBasedStateMachine):
 
     # -- maintenance ---------------------------------------------------------------------
 
-    @rule(how=st.sampled_from(["flush", "checkpoint"]))
-    def maintain(self, how: str) -> None:
-        getattr(self.db, how)()
+    def flush(self, data: st.DataObject) -> None:
+        self.db.flush()
 
-    @rule()
-    def count_versions(self) -> None:
-        stats = self.db.stats()
-        for table in self.tables:
-            committed = len(table.model.committed)
-            own = table.collection.stats()
+    def checkpoint(self, data: st.DataObject) -> None:
+        self.db.checkpoint()
 
-            assert committed == own.live.count
-            assert len(table.model.past) - committed == own.deleted.count
-            assert table.model.given == own.last_identity
-            if table.kind.name in stats.collections:
-                assert own == stats.collections[table.kind.name]
-
-    @precondition(lambda self: self.has_file)
-    @rule(data=st.data(), is_killed=st.booleans())
-    def reopen(self, data: st.DataObject, is_killed: bool) -> None:
-        self.iterations.clear()
-        if is_killed:
-            self.copy_as_killed()
-        else:
-            self.leave_all()
-            self.db.close()
+    def reopen(self, data: st.DataObject) -> None:
+        if not self.has_file:
+            return
+        self.leave_all()
+        self.db.close()
         self.open()
 
-        assert is_killed or self.db.recovery is None
+        assert self.db.recovery is None
+        self.make_tables_again(data)
+
+    def kill(self, data: st.DataObject) -> None:
+        if not self.has_file:
+            return
+        self.copy_as_killed()
+        self.open()
+        self.make_tables_again(data)
+
+    def make_tables_again(self, data: st.DataObject) -> None:
+        """Ask for the collections of a new database, with other settings."""
+        self.iterations.clear()
         for number, table in enumerate(self.tables):
             before = table.settings["serializer"]
             self.tables[number] = after = self.make_table(table.model, data)
@@ -507,7 +521,10 @@ class DatabaseMachine(RuleBasedStateMachine):
             model, collection = table.model, table.collection
             assert sorted(model.live) == collection.ids()
             assert len(model.live) == len(collection)
-            assert_exact(list(collection), model.records())
+            # Not each time, as iterating fills the cache.
+            self.steps += 1
+            if self.steps % 2:
+                assert_exact(list(collection), model.records())
 
     @invariant()
     def is_whole(self) -> None:
@@ -521,7 +538,7 @@ class MemoryMachine(DatabaseMachine):
     has_file = False
 
 
-RUNS = {"file": (DatabaseMachine, 50, 40), "memory": (MemoryMachine, 25, 40)}
+RUNS = {"file": (DatabaseMachine, 45, 50), "memory": (MemoryMachine, 20, 50)}
 
 
 @pytest.mark.parametrize("where", RUNS)
