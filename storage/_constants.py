@@ -1,11 +1,11 @@
 """Every number of the file format; `docs/format.md` explains them, this module only names them.
 
 header page   0 magic 8s | 8 version u4 | 12 page u4 | 16 file id u8 | 24 created u8
-              | 32 reserved 24s | 56 checksum u8 ... 2048 holder note 256s
-root          0 checksum u8 | 8 magic 4s | 12 flags u4 | 16 generation u8 | 24 log end u8
+              | 32 reserved 24s | 56 checksum 8s ... 2048 holder note 256s
+root          0 checksum 8s | 8 magic 4s | 12 flags u4 | 16 generation u8 | 24 log end u8
               | 32 checkpoint u8 | 40 catalogue u8 | 48 sequence u8 | 56 timestamp u8
               | 64 boot id 16s | 80 reserved 48s
-block         0 checksum u8 | 8 magic 4s | 12 count u4 | 16 sequence u8 | 24 timestamp u8
+block         0 checksum 8s | 8 magic 4s | 12 count u4 | 16 sequence u8 | 24 timestamp u8
               | 32 payload bytes u8, then the pointers, then the payload
 pointer       0 identity i8 | 8 offset u8 | 16 length u4 | 20 checksum u4 | 24 collection u2
               | 26 writer u2 | 28 kind u1 | 29 flags u1 | 30 reserved u2
@@ -25,17 +25,17 @@ ROOT_OFFSETS = (PAGE_BYTES, 2 * PAGE_BYTES)
 LOG_START = 3 * PAGE_BYTES
 ALIGNMENT = 8
 
-HEADER = Struct("<8sIIQQ24sQ")
+HEADER = Struct("<8sIIQQ24s8s")
 HEADER_CHECKSUM_OFFSET = 56
 HOLDER_OFFSET = 2048
 HOLDER_BYTES = 256
 
-ROOT = Struct("<Q4sIQQQQQQ16s48s")
+ROOT = Struct("<8s4sIQQQQQQ16s48s")
 ROOT_MAGIC = b"MDBR"
 ROOT_CLEAN = 1
 BOOT_ID_BYTES = 16
 
-BLOCK = Struct("<Q4sIQQQ")
+BLOCK = Struct("<8s4sIQQQ")
 COMMIT_MAGIC = b"MDBC"
 CHECKPOINT_MAGIC = b"MDBP"
 CATALOGUE_MAGIC = b"MDBK"
@@ -45,7 +45,7 @@ MAGIC_OFFSET = 8
 # a commit of a single version in one pack of nine values.
 SINGLE_COMMIT = Struct("<QQQQqQIIQ")
 SINGLE_MAGIC_AND_COUNT = int.from_bytes(COMMIT_MAGIC + (1).to_bytes(4, "little"), "little")
-CHECKSUM = Struct("<Q")
+CHECKSUM_BYTES = 8
 
 POINTER = Struct("<qQIIHHBBH")
 POINTER_DTYPE = np.dtype(
@@ -65,7 +65,7 @@ POINTER_LAST_OF_COMMIT = 1
 MAX_PAYLOAD_BYTES = 2**32 - 1
 
 # A checkpoint's payload: checksum, previous, first slot, numbers of segments, runs, collections.
-CHECKPOINT = Struct("<QQQQQQ")
+CHECKPOINT = Struct("<8sQQQQQ")
 PAIR_DTYPE = np.dtype([("key", "<u8"), ("value", "<u8")])
 RUN_NANOSECONDS = 1_000_000
 
@@ -85,4 +85,4 @@ POINTER_BYTES = POINTER.size
 
 assert (HEADER_BYTES, ROOT_BYTES, BLOCK_BYTES, POINTER_BYTES) == (64, 128, 40, 32)
 assert POINTER_DTYPE.itemsize == POINTER_BYTES
-assert CHECKSUM.size + SINGLE_COMMIT.size == BLOCK_BYTES + POINTER_BYTES
+assert CHECKSUM_BYTES + SINGLE_COMMIT.size == BLOCK_BYTES + POINTER_BYTES

@@ -45,7 +45,6 @@ from memdb.storage._constants import (
     BLOCK_BYTES,
     CATALOGUE_MAGIC,
     CHECKPOINT_MAGIC,
-    CHECKSUM,
     COMMIT_MAGIC,
     HOLDER_BYTES,
     HOLDER_OFFSET,
@@ -74,7 +73,6 @@ _OUT_OF_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 # Bound once: a module attribute costs two look-ups in `append_one`.
 _time_ns = time.time_ns
 _pack_single = SINGLE_COMMIT.pack
-_pack_checksum = CHECKSUM.pack
 _unpack_pointer = POINTER.unpack_from
 
 
@@ -427,7 +425,7 @@ class Log:
             body = _pack_single(SINGLE_MAGIC_AND_COUNT, sequence, now, 0, identity, 0, 0, 0, word)
         try:
             self.data[start : start + _SINGLE_BYTES + size] = (
-                _pack_checksum(checksum64(body, self.file_id)) + body + payload
+                checksum64(body, self.file_id) + body + payload
             )
             self.positions.append(start + BLOCK_BYTES)
             if now - self._run_time >= RUN_NANOSECONDS:

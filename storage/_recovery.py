@@ -30,7 +30,7 @@ from memdb.storage._constants import (
     BOOT_ID_BYTES,
     CATALOGUE_MAGIC,
     CHECKPOINT_MAGIC,
-    CHECKSUM,
+    CHECKSUM_BYTES,
     COMMIT_MAGIC,
     FORMAT_VERSION,
     HEADER_BYTES,
@@ -275,8 +275,8 @@ def walk(file: File, state: LogState) -> None:
         if header.magic == COMMIT_MAGIC:
             _take_commit(state, header, data)
         elif header.magic == CATALOGUE_MAGIC:
-            body = data[BLOCK_BYTES + CHECKSUM.size :]
-            state.catalogue = unpack_catalogue(body[: header.payload_bytes - CHECKSUM.size])
+            body = data[BLOCK_BYTES + CHECKSUM_BYTES :]
+            state.catalogue = unpack_catalogue(body[: header.payload_bytes - CHECKSUM_BYTES])
             state.catalogue_offset = header.offset
         else:
             _take_checkpoint(file, Window(file), state, header)
@@ -346,7 +346,7 @@ def valid_header(window: _Reader, file_id: int, offset: int, length: int) -> Blo
     if header.payload_offset + header.payload_bytes > length:
         return None
     data = window.read(offset, header.payload_offset - offset)
-    return header if checksum64(data[CHECKSUM.size :], file_id) == checksum else None
+    return header if checksum64(data[CHECKSUM_BYTES:], file_id) == checksum else None
 
 
 def _is_payload_valid(header: BlockHeader, data: bytes, file_id: int) -> bool:

@@ -98,6 +98,7 @@ def test_a2_killed_writer_keeps_what_it_promised(tmp_path: Path, durability: str
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1200)
 @pytest.mark.parametrize("durability", MODES)
 def test_a2_killed_writer_two_hundred_times(tmp_path: Path, durability: str) -> None:
     """After each of 200 kills all that the durability mode promises is there and nothing half."""
