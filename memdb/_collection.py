@@ -159,7 +159,7 @@ class Collection(Generic[T]):
         What is changed during the iteration does not show in it.
         """
         store = self._store
-        return map(store.given, store.scan(store.snapshot()))
+        return map(store.given, store.rows(store.scan(store.snapshot())))
 
     def ids(self) -> list[int]:
         """Return the identities, rising. Cost: O(records), nothing is decoded."""
@@ -174,7 +174,8 @@ class Collection(Generic[T]):
     def items(self) -> Iterator[tuple[int, T]]:
         """Iterate over identities and copies of the records, as iterating over it does."""
         store = self._store
-        return ((row[0], store.given(row)) for row in store.scan(store.snapshot()))
+        rows = store.rows(store.scan(store.snapshot()))
+        return ((row[0], store.given(row)) for row in rows)
 
     def find(self, condition: Predicate[T] | None = None, /, **equals: Any) -> T | None:
         """Return a copy of the first record that matches, by identity, or None.
@@ -215,7 +216,7 @@ class Collection(Generic[T]):
         if condition is None and not equals:
             return len(self)
         compiled = compile_condition(condition, equals, self._store.shape)
-        return sum(1 for _ in self._store.matching(compiled))
+        return self._store.count(compiled)
 
     def exists(self, condition: Predicate[T] | None = None, /, **equals: Any) -> bool:
         """Whether a record matches; the arguments and errors are those of `find`."""
@@ -399,13 +400,11 @@ class Collection(Generic[T]):
         shape = self._store.shape
         if shape.kind == "dict":
             return record | fields
-        names = [field.name for field in shape.fields]
-        for name in fields:
-            if name not in names:
-                raise RecordTypeError(
-                    f"{self._store.name}: {shape.cls.__qualname__} has no field {name!r}."
-                    f"{nearest(name, names)}"
-                )
+        for name in fields.keys() - self._store.field_names:
+            raise RecordTypeError(
+                f"{self._store.name}: {shape.cls.__qualname__} has no field {name!r}."
+                f"{nearest(name, self._store.field_names)}"
+            )
         if shape.kind == "namedtuple":
             return record._replace(**fields)
         if not is_own:

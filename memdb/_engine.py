@@ -67,7 +67,8 @@ class Engine:
             self.forget()
 
     def forget(self) -> None:
-        """Empty the caches, so that every read comes to where the gate is looked at."""
+        """Drop caches and transaction, so that every call comes to where the gate is looked at."""
+        self.transaction = None
         for store in self.stores.values():
             store.cache.clear()
 

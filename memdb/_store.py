@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -29,6 +29,19 @@ if TYPE_CHECKING:
     from memdb.query import Condition
 
 _CHUNK = 1024
+
+
+# Identity, record, and whether the record is the cache's own object, which must be copied before
+# anybody else gets it.
+Row = tuple[int, Any, bool]
+
+
+class Part(NamedTuple):
+    """Some records of a scan; the lists are of one length, see `Row`."""
+
+    identities: list[int]
+    records: list[Any]
+    are_cached: list[bool]
 
 
 class Current(NamedTuple):
@@ -77,6 +90,7 @@ class Store:
         self.codec: Codec = serializer.codec(shape)
         self.cloner = get_cloner(cloner, shape, self.codec)
         self.schema = writer_schema(shape, serializer)
+        self.field_names = frozenset(field.name for field in shape.fields)
         self.cache: dict[int, Any] = {}
         self.cache_limit = cache_limit
         self.on_numbers: Callable[[], None] | None = None
@@ -184,41 +198,55 @@ class Store:
             return None
         _, writer_id, _, payload = log.read(slot)
         record = self.decode(writer_id, payload, identity)
-        if self.cache_limit == 0 or not self._keep([(identity, slot, record)]):
+        conforms = self.cloner.conforms
+        if self.cache_limit == 0 or (conforms is not None and not conforms(record)):
             return record
-        return self.cloner.clone(record)
+        with log.lock:
+            transaction = engine.transaction
+            is_kept = (
+                self.identities.find(identity) == slot
+                and not log.is_closed
+                and (transaction is None or transaction.find(self, identity) is None)
+            )
+            if is_kept:
+                self.cache[identity] = record
+                if self.cache_limit is not None and len(self.cache) > self.cache_limit:
+                    self._evict()
+        return self.cloner.clone(record) if is_kept else record
+
+    def _evict(self) -> None:
+        """Shrink a bounded cache; the lock is held."""
+        cache, limit = self.cache, self.cache_limit
+        assert limit is not None
+        # The oldest sixteenth at once: cheaper than one by one, and a hit stays free.
+        for identity in list(islice(cache, len(cache) - limit + limit // 16)):
+            cache.pop(identity, None)
 
     def record_at(self, slot: int) -> Any:
         """Return a new object of any version that has bytes."""
         identity, writer_id, _, payload = self.engine.log.read(slot)
         return self.decode(writer_id, payload, identity)
 
-    def _keep(self, rows: list[tuple[int, int, Any]]) -> bool:
-        """Put decoded records into the cache; False when one was not taken.
+    def _keep(self, rows: list[tuple[int, int, Any]]) -> set[int]:
+        """Put decoded records into an unbounded cache; return the identities of those taken.
 
-        Not taken are those that changed meanwhile, that the open transaction has changed, and
+        Left out are those that changed meanwhile, that the open transaction has changed, and
         those that the cloner could not copy safely by their annotations.
         """
-        cache, conforms, log = self.cache, self.cloner.conforms, self.engine.log
-        taken = 0
+        conforms, log = self.cloner.conforms, self.engine.log
+        taken: set[int] = set()
         with log.lock:
-            if log.is_closed:
-                return False
             transaction = self.engine.transaction
             for identity, slot, record in rows:
                 if (
                     self.identities.find(identity) == slot
+                    and not log.is_closed
                     and (transaction is None or transaction.find(self, identity) is None)
                     and (conforms is None or conforms(record))
                 ):
-                    cache[identity] = record
-                    taken += 1
-            if self.cache_limit is not None and len(cache) > self.cache_limit:
-                # The oldest sixteenth at once: cheaper than one by one, and a hit stays free.
-                surplus = len(cache) - self.cache_limit + self.cache_limit // 16
-                for identity in list(islice(cache, surplus)):
-                    cache.pop(identity, None)
-        return taken == len(rows)
+                    self.cache[identity] = record
+                    taken.add(identity)
+        return taken
 
     # -- scanning ------------------------------------------------------------------------
 
@@ -236,13 +264,8 @@ class Store:
         changes = transaction.changes(self) if transaction is not None else {}
         return Snapshot(identities, slots, version, changes)
 
-    def scan(self, snapshot: Snapshot) -> Iterator[tuple[int, Any, bool]]:
-        """Give the records of a snapshot, rising by identity.
-
-        Returns:
-            For each its identity, the record, and whether it is the cache's own object, which
-            must be copied before anybody else gets it.
-        """
+    def scan(self, snapshot: Snapshot) -> Iterator[Part]:
+        """Give the records of a snapshot in parts, rising by identity."""
         identities, slots, _, changes = snapshot
         if changes:
             keep = ~np.isin(identities, np.fromiter(changes, "<i8", len(changes)))
@@ -254,59 +277,53 @@ class Store:
             identities, slots = identities[order], slots[order]
         for start in range(0, len(identities), _CHUNK):
             part = slice(start, start + _CHUNK)
-            yield from self._scan_part(identities[part].tolist(), slots[part].tolist(), snapshot)
+            yield self._scan_part(identities[part].tolist(), slots[part].tolist(), snapshot)
 
-    def _scan_part(
-        self, identities: list[int], slots: list[int], snapshot: Snapshot
-    ) -> list[tuple[int, Any, bool]]:
+    def _scan_part(self, identities: list[int], slots: list[int], snapshot: Snapshot) -> Part:
         # Invariant: a commit is appended before the cache loses what it replaces. So if the log
         # is where it was, every object just fetched is of the snapshot.
         fetched = list(map(self.cache.get, identities))
         is_unchanged = self.engine.log.next_slot == snapshot.version
         if is_unchanged and None not in fetched:
-            return [(i, record, True) for i, record in zip(identities, fetched, strict=True)]
-        result: list[tuple[int, Any, bool]] = []
+            return Part(identities, fetched, [True] * len(fetched))
         decoded: list[tuple[int, int, Any]] = []
+        records: list[Any] = []
+        owned: set[int] = set()
         with collector_paused():
             for identity, slot, record in zip(identities, slots, fetched, strict=True):
                 if not slot:
                     payload = snapshot.changes[identity]
                     assert payload is not None
-                    result.append((identity, self.codec.decode(payload, identity), False))
-                elif record is not None and (
-                    is_unchanged or self.identities.find(identity) == slot
-                ):
-                    result.append((identity, record, True))
-                else:
+                    record = self.codec.decode(payload, identity)
+                    owned.add(identity)
+                elif record is None or not (is_unchanged or self.identities.find(identity) == slot):
                     record = self.record_at(slot)
-                    result.append((identity, record, False))
                     decoded.append((identity, slot, record))
+                    owned.add(identity)
+                records.append(record)
         # A scan would sweep a bounded cache empty of what is asked for often.
         if decoded and self.cache_limit is None:
-            self._keep(decoded)
-            kept = self.cache
-            result = [
-                (identity, record, is_cached or kept.get(identity) is record)
-                for identity, record, is_cached in result
-            ]
-        return result
+            owned -= self._keep(decoded)
+        return Part(identities, records, [identity not in owned for identity in identities])
 
-    def matching(self, condition: Condition) -> Iterator[tuple[int, Any, bool]]:
-        """Give the records that match, as `scan` does.
+    def rows(self, parts: Iterable[Part]) -> Iterator[Row]:
+        """Give the records of the parts one by one."""
+        return (row for part in parts for row in zip(*part, strict=True))
+
+    def matching(self, condition: Condition) -> Iterator[Row]:
+        """Give the records that match, rising by identity.
 
         The user's own callable gets a copy, so that nothing it does to it is ever seen.
         """
-        rows = self.scan(self.snapshot())
+        parts = self.scan(self.snapshot())
         if condition.matches_all:
-            return rows
-        if not condition.needs_copy:
-            matches = condition.matches
-            return (row for row in rows if matches(row[1]))
-        return self._matching_copies(rows, condition)
+            return self.rows(parts)
+        if condition.needs_copy:
+            return self._matching_copies(self.rows(parts), condition)
+        matches = condition.matches
+        return (row for part in parts for row in zip(*part, strict=True) if matches(row[1]))
 
-    def _matching_copies(
-        self, rows: Iterator[tuple[int, Any, bool]], condition: Condition
-    ) -> Iterator[tuple[int, Any, bool]]:
+    def _matching_copies(self, rows: Iterator[Row], condition: Condition) -> Iterator[Row]:
         prefilter, matches = condition.prefilter, condition.matches
         clone, cloner = self.cloner.clone, self.cloner
         for row in rows:
@@ -316,7 +333,14 @@ class Store:
                 if matches(copy):
                     yield row
 
-    def given(self, row: tuple[int, Any, bool]) -> Any:
+    def count(self, condition: Condition) -> int:
+        """Return how many records match; copies nothing but for a callable."""
+        if condition.needs_copy:
+            return sum(1 for _ in self.matching(condition))
+        parts = self.scan(self.snapshot())
+        return sum(sum(map(condition.matches, part.records)) for part in parts)
+
+    def given(self, row: Row) -> Any:
         """Return the record of a row as its receiver may have it."""
         _, record, is_cached = row
         return self.cloner.clone(record) if is_cached else record
@@ -594,7 +618,8 @@ class Store:
         transaction = self.engine.current()
         if transaction is not None:
             with transaction.lock:
-                identities = [row[0] for row in self.scan(self.snapshot())]
+                parts = self.scan(self.snapshot())
+                identities = [identity for part in parts for identity in part.identities]
                 for identity in identities:
                     transaction.write(self, identity, None)
             return len(identities)

@@ -24,6 +24,7 @@ from memdb.errors import (
     LockedError,
     MemdbError,
     NotADatabaseError,
+    OpenError,
     ReadOnlyError,
     WriteError,
 )
@@ -175,8 +176,14 @@ class Log:
         self.is_closed = False
         try:
             self._open()
-        except BaseException:
+        except BaseException as error:
             file.close()
+            if isinstance(error, OSError) and not isinstance(error, MemdbError):
+                raise OpenError(
+                    f"{self.path}: can't be opened: {error.strerror or error}.",
+                    path=self.path,
+                    errno=error.errno,
+                ) from error
             raise
 
     def _open(self) -> None:
@@ -293,24 +300,19 @@ class Log:
             is_changed = self._limit or self.recovery is not None
             if self._mode != "r" and is_changed and not has_failed:
                 self._finish()
-            if self._background_error is not None:
-                raise self._background_error
+            self._raise_stored()
         finally:
             self.is_closed = True
             if self._mode != "r" and self._file.path is not None:
-                self._write_holder("")
+                # The note is only for a message, and means nothing once the lock is gone.
+                with contextlib.suppress(OSError):
+                    self._write_holder("")
             self._release()
 
     def _finish(self) -> None:
-        with self.lock:
-            try:
-                if self._state.map.next_slot > unchecked_slot(self._state):
-                    self._append_checkpoint()
-            except WriteError:
-                # A full disk: every commit is in the log, so the next opening walks it.
-                self._background_error = None
         with self.sync_lock:
-            self._sync(self._interval)
+            # Without the checkpoint (a full disk) the next opening walks the commits.
+            self._sync(due=1)
         try:
             self._file.truncate(self.end)
             self._write_root(is_clean=True)
@@ -322,15 +324,16 @@ class Log:
         """Make the handle useless without touching the file or its lock: for a forked child."""
         self.gate = self._forked_error
         self.is_closed = self._is_closing = True
-        self._file.close(keep_lock=True)
+        # The map too: it shares the open file, and so the lock, with the parent's.
+        self._release(keep_lock=True)
 
-    def _release(self) -> None:
+    def _release(self, *, keep_lock: bool = False) -> None:
         data, self.data = self.data, mmap.mmap(-1, 1)
         self._limit = 0
         # Where somebody still looks at an array over the map, it goes with that.
         with contextlib.suppress(BufferError):
             data.close()
-        self._file.close()
+        self._file.close(keep_lock=keep_lock)
 
     # -- errors --------------------------------------------------------------------------
 
@@ -410,6 +413,7 @@ class Log:
         start = self.end
         end = (start + (_SINGLE_BYTES + ALIGNMENT - 1) + size) & -ALIGNMENT
         if end > self._limit:
+            self._raise_stored()
             self._make_room(end - start, size)
         now = _time_ns()
         if now < self.timestamp:
@@ -461,6 +465,7 @@ class Log:
         at = start + BLOCK_BYTES + POINTER_BYTES * count
         end = (at + len(payload) + ALIGNMENT - 1) & -ALIGNMENT
         if end > self._limit:
+            self._raise_stored()
             self._make_room(end - start, int(pointers["length"].max()))
         lengths = pointers["length"].astype(np.uint64)
         offsets = np.uint64(at) + np.cumsum(lengths) - lengths
@@ -539,9 +544,6 @@ class Log:
             WriteError: The disk has no room, a record is too large, or a stored failure of the
                 background is due.
         """
-        if self._background_error is not None:
-            error, self._background_error = self._background_error, None
-            raise error
         if payload_bytes > MAX_PAYLOAD_BYTES:
             raise WriteError(
                 f"{self.path}: a record of {payload_bytes} bytes is larger than the"
@@ -626,7 +628,8 @@ class Log:
 
         Raises:
             FailedError: The disk refused; no further write is accepted.
-            WriteError: There is no room for the checkpoint; the commits are not synced.
+            WriteError: There is no room for the checkpoint that was asked for; the commits are
+                synced all the same.
         """
         if self._mode == "r":
             self.raise_if_closed()
@@ -634,15 +637,26 @@ class Log:
         self.raise_if_failed()
         with self.sync_lock:
             self.raise_if_failed()
-            self._sync(1 if checkpoint else self._interval)
+            failure = self._sync(due=1 if checkpoint else self._interval)
+        if checkpoint and failure is not None:
+            raise failure
 
-    def _sync(self, due: int) -> None:
-        """Sync, with a checkpoint first if so many versions wait for one; `sync_lock` is held."""
+    def _sync(self, due: int) -> WriteError | None:
+        """Sync, with a checkpoint first if ``due`` versions wait for one; `sync_lock` is held.
+
+        Returns:
+            Why there was no checkpoint. It is only there to spare the next opening a walk, so
+            that a full disk must not keep the commits from being synced.
+        """
+        failure = None
         with self.lock:
             if self._state.map.next_slot - unchecked_slot(self._state) >= due:
-                self._append_checkpoint()
+                try:
+                    self._append_checkpoint()
+                except WriteError as error:
+                    failure = error
             if self.end == self._root.log_end and self.end == self.synced_end:
-                return
+                return failure
             root = {
                 "log_end": self.end,
                 "checkpoint": self._state.chain[-1].offset if self._state.chain else 0,
@@ -660,6 +674,7 @@ class Log:
             self._write_root(**root)
         except OSError as error:
             raise self._fail(error) from error
+        return failure
 
     def sync_to(self, end: int) -> None:
         """Return once every byte before ``end`` survives power loss.
@@ -691,11 +706,22 @@ class Log:
         """Sync in the background; a failure is kept for the next call."""
         try:
             self.sync()
-        except MemdbError as error:
+        except FailedError as error:
+            # The gate is shut; close() raises this if no call before it met the gate.
+            self._background_error = error
+        except Exception as error:
             if not self._is_closing:
-                self._background_error = error
-                # The next write comes through _make_room, which raises it.
+                stored = WriteError(f"{self.path}: the flush in the background failed: {error!r}.")
+                stored.__cause__ = error
+                self._background_error = stored
+                # The next append comes to where it is raised.
                 self._limit = min(self._limit, 1)
+
+    def _raise_stored(self) -> None:
+        """Raise a failure of the background, once."""
+        if self._background_error is not None:
+            error, self._background_error = self._background_error, None
+            raise error
 
     # -- reading -------------------------------------------------------------------------
 

@@ -1,0 +1,343 @@
+"""A scenario stopped, failed or without power at each single call to the file in turn.
+
+The first pass counts the calls of a scenario, the second one stops at each of them, opens what
+is left, and demands a legal state.
+"""
+
+from __future__ import annotations
+
+import errno
+import random
+from collections.abc import Callable, Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import memdb
+from memdb.storage import OSFile
+from tests.crash import children
+from tests.crash.children import State, Step, apply_to_database, apply_to_state, state_of
+from tests.support.faulty import FaultyFile, Stopped, after_power_loss, drop, open_on
+
+MODES = ("buffered", "written", "synced")
+OTHER_BOOT = bytes(range(16))
+
+
+def scenario(seed: int, count: int) -> list[Step]:
+    """Return steps with a flush and a checkpoint for sure, for an empty database."""
+    live: dict[str, list[int]] = {name: [] for name in children.COLLECTIONS}
+    next_ids = dict.fromkeys(children.COLLECTIONS, 1)
+    steps = list(islice(children.steps(seed, live, next_ids), count))
+    third = count // 3
+    return [*steps[:third], Step("flush"), *steps[third:-third], Step("checkpoint"), *steps[-third:]]
+
+
+class Run:
+    """One run of a scenario in two sessions, and what must be there after each moment of it.
+
+    Attributes:
+        history: The state after each step that was acknowledged.
+        safe: Index of the newest state that must survive a power loss.
+        written: Index of the newest state that must survive a kill.
+    """
+
+    def __init__(self, path: Path, durability: str, steps: list[Step]) -> None:
+        self.path = path
+        self.durability = durability
+        self.steps = steps
+        self.history: list[State] = [{name: {} for name in children.COLLECTIONS}]
+        self.safe = self.written = 0
+        self.next: State | None = None
+        self.files: list[FaultyFile] = []
+        self.db: memdb.Database | None = None
+
+    def acknowledge(self, step: Step) -> None:
+        """Note that a step is done."""
+        self.history.append(apply_to_state(self.history[-1], step))
+        is_flush = step.kind in ("flush", "checkpoint")
+        last = len(self.history) - 1
+        if self.durability == "synced" or is_flush:
+            self.safe = last
+        if self.durability != "buffered" or is_flush:
+            self.written = last
+
+    def open(self, prepare: Callable[[FaultyFile], None]) -> memdb.Database:
+        """Open the file for the next session."""
+        file = FaultyFile(self.path)
+        self.files.append(file)
+        prepare(file)
+        self.db = open_on(file, durability=self.durability)
+        return self.db
+
+    def sessions(self) -> Iterator[list[Step]]:
+        """Yield the steps of each session."""
+        half = len(self.steps) // 2
+        yield self.steps[:half]
+        yield self.steps[half:]
+
+    def legal(self, first: int) -> list[State]:
+        """Return the states that may be found, from the one at index ``first`` on."""
+        return [*self.history[first:], *([self.next] if self.next is not None else [])]
+
+    def run(self, prepare: Callable[[int, FaultyFile], None]) -> None:
+        """Run to the end, or until a `Stopped` comes out."""
+        for number, steps in enumerate(self.sessions()):
+            db = self.open(lambda file, number=number: prepare(number, file))  # type: ignore[misc]
+            for step in steps:
+                self.next = apply_to_state(self.history[-1], step)
+                apply_to_database(db, step)
+                self.acknowledge(step)
+                self.next = None
+            db.close()
+            self.safe = self.written = len(self.history) - 1
+
+
+def reopened(path: Path, data: bytes, boot_id: bytes | None = None) -> State:
+    """Write bytes, open them, demand that they are whole and can be written; return the state."""
+    path.write_bytes(data)
+    file = OSFile(str(path), write=True)
+    if boot_id is not None:
+        file.boot_id = boot_id
+    with open_on(file) as db:
+        found = state_of(db)
+        assert db.check() == []
+        db.collection("more").insert({"a": 1})
+    with memdb.open(path) as db:
+        assert db.collection("more")[1] == {"a": 1, "id": 1}
+        assert db.check() == []
+        assert state_of(db) == found
+    return found
+
+
+def calls_of(path: Path, durability: str, steps: list[Step]) -> list[list[str]]:
+    """Return the changing calls of each session of a scenario."""
+    run = Run(path, durability, steps)
+    run.run(lambda number, file: None)
+    path.unlink()
+    return [file.trace for file in run.files]
+
+
+def sweep(tmp_path: Path, durability: str, steps: list[Step], losses: int) -> None:
+    """Stop at each call: what a kill leaves, and what power losses may leave, is legal."""
+    path, left = tmp_path / "a.memdb", tmp_path / "left.memdb"
+    chance = random.Random(3)
+    for session, trace in enumerate(calls_of(path, durability, steps)):
+        for call, method in enumerate(trace):
+            path.unlink(missing_ok=True)
+            run = Run(path, durability, steps)
+
+            def prepare(number: int, file: FaultyFile, stop: tuple[int, int]) -> None:
+                if number == stop[0]:
+                    file.stop_at(stop[1])
+
+            with pytest.raises(Stopped):
+                run.run(lambda number, file, stop=(session, call): prepare(number, file, stop))
+            file = run.files[-1]
+            if run.db is not None and run.db._engine.log.file is file:
+                drop(run.db)
+            where = f"{durability}, session {session}, call {call} ({method})"
+            assert file.lasts is not None
+            assert reopened(left, file.lasts) in run.legal(run.written), f"killed: {where}"
+            for _ in range(losses):
+                data = after_power_loss(file.synced, file.lasts, chance)
+                found = reopened(left, data, OTHER_BOOT)
+                assert found in run.legal(run.safe), f"no power: {where}"
+            for kept in tmp_path.glob("left.memdb.torn-*"):
+                kept.unlink()
+
+
+@pytest.mark.parametrize("durability", MODES)
+def test_stop_at_each_call(tmp_path: Path, durability: str) -> None:
+    """Killed or without power at any call to the file, a legal state comes back."""
+    sweep(tmp_path, durability, scenario(5, 12), losses=2)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize("durability", MODES)
+@pytest.mark.parametrize("seed", range(4))
+def test_stop_at_each_call_of_longer_scenarios(tmp_path: Path, durability: str, seed: int) -> None:
+    """Killed or without power at any call of longer scenarios, a legal state comes back."""
+    sweep(tmp_path, durability, scenario(seed, 40), losses=12)
+
+
+def lose_power_again_and_again(tmp_path: Path, durability: str, seed: int, rounds: int) -> None:
+    """Lose power between any two steps, mend, go on, and lose it again."""
+    path, left = tmp_path / "a.memdb", tmp_path / "left.memdb"
+    chance = random.Random(seed)
+    state: State = {name: {} for name in children.COLLECTIONS}
+    next_ids = dict.fromkeys(children.COLLECTIONS, 1)
+    for number in range(rounds):
+        file = FaultyFile(path)
+        file.boot_id = number.to_bytes(8, "big") + b"boot-id-"
+        db = open_on(file, durability=durability, checkpoint_interval=chance.choice((5, 1000)))
+        assert state_of(db) == state
+        live = {name: sorted(records) for name, records in state.items()}
+        ids = dict(next_ids)
+        legal = [(state, dict(ids))]
+        safe = 0
+        for step in islice(children.steps(seed * 1000 + number, live, ids), chance.randint(0, 9)):
+            if step.kind == "flush" and chance.random() < 0.7:
+                continue
+            apply_to_database(db, step)
+            legal.append((apply_to_state(legal[-1][0], step), dict(ids)))
+            if durability == "synced" or step.kind in ("flush", "checkpoint"):
+                safe = len(legal) - 1
+        data = after_power_loss(file.synced, file.image(), chance)
+        drop(db)
+        found = reopened(left, data, b"another boot-id-")
+        matching = [ids for state, ids in legal[safe:] if state == found]
+        assert matching, f"seed {seed}, round {number}, {durability}"
+        state, next_ids = found, matching[0]
+        path.write_bytes(data)
+    for kept in tmp_path.glob("*.torn-*"):
+        kept.unlink()
+
+
+@pytest.mark.parametrize("durability", MODES)
+def test_power_losses_in_a_row(tmp_path: Path, durability: str) -> None:
+    """However often power fails, what comes back is a state that was, as new as was promised."""
+    for seed in range(4):
+        (tmp_path / "a.memdb").unlink(missing_ok=True)
+        lose_power_again_and_again(tmp_path, durability, seed, 12)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize("durability", MODES)
+def test_many_power_losses_in_a_row(tmp_path: Path, durability: str) -> None:
+    """After hundreds of power losses too a state comes back that was."""
+    for seed in range(100, 160):
+        (tmp_path / "a.memdb").unlink(missing_ok=True)
+        lose_power_again_and_again(tmp_path, durability, seed, 30)
+
+
+class Fault:
+    """One call that fails, counted over both sessions of a scenario."""
+
+    def __init__(self, method: str, session: int, number: int, code: int, lasting: bool) -> None:
+        self.method, self.session, self.number = method, session, number
+        self.code, self.lasting = code, lasting
+
+    def __repr__(self) -> str:
+        return f"{self.method} {self.number} of session {self.session} ({errno.errorcode[self.code]})"
+
+    def prepare(self, session: int, file: FaultyFile) -> None:
+        """Set the fault if it is this session's."""
+        if session == self.session:
+            file.fail(self.method, self.number, self.code, for_ever=self.lasting)
+
+
+def run_with_fault(path: Path, durability: str, steps: list[Step], fault: Fault) -> list[str]:
+    """Run a scenario in which one call fails; return what was not as it must be."""
+    run = Run(path, durability, steps)
+    wrong: list[str] = []
+
+    def attempt(action: Callable[[], Any]) -> BaseException | None:
+        try:
+            action()
+        except memdb.MemdbError as error:
+            return error
+        except Exception as error:
+            wrong.append(f"{type(error).__name__} instead of a MemdbError: {error}")
+            return error
+        return None
+
+    def reopen(session: int, *, with_fault: bool) -> memdb.Database | None:
+        def prepare(file: FaultyFile) -> None:
+            if with_fault:
+                fault.prepare(session, file)
+
+        return None if attempt(lambda: run.open(prepare)) else run.db
+
+    for session, own in enumerate(run.sessions()):
+        db = reopen(session, with_fault=True) or reopen(session, with_fault=False)
+        if db is None:
+            return [*wrong, "can't be opened once a call failed"]
+        for step in own:
+            error = attempt(lambda db=db, step=step: apply_to_database(db, step))  # type: ignore[misc]
+            if error is None:
+                run.acknowledge(step)
+                continue
+            after = apply_to_state(run.history[-1], step)
+            run.files[-1].heal()
+            if isinstance(error, memdb.FailedError):
+                # Final: close, open again, and see what is there.
+                attempt(db.close)
+                db = reopen(session, with_fault=False)
+                if db is None:
+                    return [*wrong, "can't be opened after a failed sync"]
+                found = state_of(db)
+                if found == after:
+                    run.acknowledge(step)
+                elif found in run.history[run.safe :]:
+                    # Nothing that was not safe is promised after a failed sync.
+                    run.history.append(found)
+                    return wrong if attempt(db.close) is None else [*wrong, "can't be closed"]
+                else:
+                    return [*wrong, f"after a failed sync: {found}"]
+                continue
+            if state_of(db) != run.history[-1]:
+                wrong.append(f"{step.kind} raised {error!r} and changed something")
+            error = attempt(lambda db=db, step=step: apply_to_database(db, step))  # type: ignore[misc]
+            if error is not None:
+                return [*wrong, f"{step.kind} again: {error!r}"]
+            run.acknowledge(step)
+        is_closed = attempt(db.close) is None
+        run.files[-1].heal()
+        if not db.is_closed:
+            wrong.append("not closed after close() raised")
+        if is_closed:
+            run.safe = len(run.history) - 1
+        db = reopen(session, with_fault=False)
+        if db is None:
+            return [*wrong, "can't be opened after close()"]
+        found = state_of(db)
+        findings = db.check()
+        attempt(db.close)
+        if findings:
+            wrong.append(f"findings: {findings}")
+        # close() may raise and lose what "buffered" never wrote.
+        first = len(run.history) - 1 if is_closed or durability != "buffered" else run.safe
+        if found not in run.history[first:]:
+            wrong.append("another state after close() and opening")
+        if found != run.history[-1]:
+            return wrong
+    return wrong
+
+
+def sweep_faults(tmp_path: Path, durability: str, steps: list[Step], methods: Any) -> None:
+    """Let each call fail in turn; nothing but errors of memdb, nothing changed by them."""
+    path = tmp_path / "a.memdb"
+    run = Run(path, durability, steps)
+    run.run(lambda number, file: None)
+    wrong = {}
+    for session, counted in enumerate([file.calls for file in run.files]):
+        for method in methods:
+            for number in range(1, counted[method] + 1):
+                codes = [errno.EIO] if method not in ("write", "reserve") else [errno.ENOSPC]
+                for code in codes:
+                    for lasting in (False, True):
+                        for left in tmp_path.iterdir():
+                            left.unlink()
+                        fault = Fault(method, session, number, code, lasting)
+                        verdict = run_with_fault(path, durability, steps, fault)
+                        if verdict:
+                            wrong[f"{fault!r}{', lasting' if lasting else ''}"] = verdict
+
+    assert {} == wrong
+
+
+@pytest.mark.parametrize("durability", MODES)
+@pytest.mark.parametrize("method", ["reserve", "truncate", "sync", "write", "sync_directory"])
+def test_each_change_fails(tmp_path: Path, durability: str, method: str) -> None:
+    """Whichever change of the file fails, the error is memdb's and nothing else is changed."""
+    sweep_faults(tmp_path, durability, scenario(7, 9), [method])
+
+
+@pytest.mark.parametrize("method", ["read", "map", "lock"])
+def test_each_read_fails(tmp_path: Path, method: str) -> None:
+    """Whichever reading call fails, the error is memdb's and nothing is changed."""
+    sweep_faults(tmp_path, "written", scenario(7, 9), [method])
