@@ -92,7 +92,7 @@ def insert_method(store: Store, slow: type[Collection[Any]]) -> dict[str, Method
         # of append: CPython looks for signals behind calls of C functions and at the start
         # of Python ones, not at their return.
         "                identity = len(dense)",
-        "                slot = append_one(identity, payload, word)",
+        "                slot = append_one(identity, payload, end_of_pointer)",
         "                append(slot)",
         *(["                end = log.end"] if engine.is_synced else []),
         "                is_done = True",
@@ -115,7 +115,7 @@ def insert_method(store: Store, slow: type[Collection[Any]]) -> dict[str, Method
         "append": identities.dense.append,
         "append_one": engine.log.append_one,
         "sync_to": engine.log.sync_to,
-        "word": store.words[Kind.INSERTED],
+        "end_of_pointer": store.pointer_ends[Kind.INSERTED],
         "slow_insert": store.insert,
     }
     return _compile(store, source, namespace, slow, ("insert",))

@@ -20,7 +20,7 @@ from memdb.errors import (
 from memdb.indexes import IdentityIndex, ScannedIdentities
 from memdb.indexes._identity import MAX_IDENTITY, Identities
 from memdb.serializers import Codec, Serializer, Shape, get_serializer, writer_schema
-from memdb.storage import Array, Kind, checksum32, empty_pointers, version_word
+from memdb.storage import Array, Kind, checksum32, empty_pointers, pointer_end
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -99,7 +99,7 @@ class Store:
         self.collection_id = engine.collection_id(name)
         self.writer_id = engine.writer_id(self.collection_id, self.schema)
         self.identities = self._build_identities(has_identity_index)
-        self.words = self._make_words()
+        self.pointer_ends = self._make_pointer_ends()
 
     def _build_identities(self, has_index: bool) -> Identities:
         log = self.engine.log
@@ -131,14 +131,14 @@ class Store:
     def set_numbers(self, collection_id: int, writer_id: int) -> None:
         """Take the numbers that the catalogue gave."""
         self.collection_id, self.writer_id = collection_id, writer_id
-        self.words = self._make_words()
+        self.pointer_ends = self._make_pointer_ends()
         if self.on_numbers is not None:
             self.on_numbers()
 
-    def _make_words(self) -> dict[Kind, int]:
-        """Return the constant part of a pointer of this collection for each kind."""
+    def _make_pointer_ends(self) -> dict[Kind, bytes]:
+        """Return the constant end of a pointer of this collection for each kind."""
         return {
-            kind: version_word(
+            kind: pointer_end(
                 self.collection_id, 0 if kind is Kind.DELETED else self.writer_id, kind
             )
             for kind in Kind
@@ -383,7 +383,7 @@ class Store:
         self.ensure_registered()
         first = log.next_slot
         try:
-            slot = log.append_one(identity, payload, self.words[kind])
+            slot = log.append_one(identity, payload, self.pointer_ends[kind])
             self.publish(identity, 0 if kind is Kind.DELETED else slot)
         except BaseException:
             self.engine.catch_up(first)

@@ -6,7 +6,7 @@ from memdb.storage._blocks import Array, checksum32, empty_pointers
 from memdb.storage._check import Finding, check_log
 from memdb.storage._constants import POINTER_DTYPE, Kind
 from memdb.storage._file import File, MapAccess, MemoryFile, OSFile
-from memdb.storage._log import Durability, Log, version_word
+from memdb.storage._log import Durability, Log, pointer_end
 from memdb.storage._recovery import Recovery
 
 __all__ = [
@@ -24,5 +24,5 @@ __all__ = [
     "check_log",
     "checksum32",
     "empty_pointers",
-    "version_word",
+    "pointer_end",
 ]

@@ -41,10 +41,12 @@ CHECKPOINT_MAGIC = b"MDBP"
 CATALOGUE_MAGIC = b"MDBK"
 MAGIC_OFFSET = 8
 
-# The header without its checksum and one pointer, whose last five fields are one integer here:
-# a commit of a single version in one pack of nine values.
-SINGLE_COMMIT = Struct("<QQQQqQIIQ")
-SINGLE_MAGIC_AND_COUNT = int.from_bytes(COMMIT_MAGIC + (1).to_bytes(4, "little"), "little")
+# The header without its checksum and one pointer: a commit of a single version in one pack. What
+# is the same for each (magic and count; the pointer's last fields) is bytes, as an integer of
+# more than 30 bits takes four times as long to pack.
+SINGLE_COMMIT = Struct("<8sQQQqQII8s")
+POINTER_END = Struct("<HHBBH")
+SINGLE_MAGIC_AND_COUNT = COMMIT_MAGIC + (1).to_bytes(4, "little")
 CHECKSUM_BYTES = 8
 
 POINTER = Struct("<qQIIHHBBH")

@@ -69,9 +69,14 @@ class PointerMap:
 
     def add_run(self, slot: int, timestamp: int) -> None:
         """Note that versions from ``slot`` on were committed at ``timestamp``."""
-        if not self.run_times or timestamp - self.run_times[-1] >= RUN_NANOSECONDS:
+        if timestamp >= self.next_run:
             self.run_slots.append(slot)
             self.run_times.append(timestamp)
+
+    @property
+    def next_run(self) -> int:
+        """The time from which a commit starts a new run."""
+        return self.run_times[-1] + RUN_NANOSECONDS if self.run_times else 0
 
     def time_of(self, slot: int) -> int:
         """Return when the version was committed, to a millisecond, in nanoseconds."""

@@ -101,10 +101,9 @@ def payload_of(data: bytes, pointer: Pointer) -> bytes:
 def read_header(data: bytes) -> int:
     """Check the header page; return the file id."""
     magic, version, page, file_id, _created = struct.unpack_from("<8sIIQQ", data, 0)
-    (checksum,) = struct.unpack_from("8s", data, 56)
     if magic != HEADER_MAGIC or version != 1 or page != 4096 or any(data[32:56]):
         raise Invalid("header page")
-    if checksum != xxhash.xxh3_64_digest(data[:56], 0) or not file_id:
+    if data[56:64] != xxhash.xxh3_64_digest(data[:56], 0) or not file_id:
         raise Invalid("header checksum")
     return int(file_id)
 
@@ -129,7 +128,8 @@ def read_block(data: bytes, offset: int, file_id: int) -> Block | None:
     """Return the block at an offset, None if it is not valid."""
     if offset + 40 > len(data):
         return None
-    checksum, magic, count, sequence, timestamp, size = struct.unpack_from("<8s4sIQQQ", data, offset)
+    checksum = data[offset : offset + 8]
+    magic, count, sequence, timestamp, size = struct.unpack_from("<4sIQQQ", data, offset + 8)
     start = offset + 40 + 32 * count
     if magic not in (b"MDBC", b"MDBP", b"MDBK") or start + size > len(data):
         return None
@@ -146,7 +146,7 @@ def read_block(data: bytes, offset: int, file_id: int) -> Block | None:
                 payload_of(data, pointer)
         except Invalid:
             return None
-    elif struct.unpack_from("<Q", payload)[0] != xxhash.xxh3_64_digest(payload[8:], file_id):
+    elif payload[:8] != xxhash.xxh3_64_digest(payload[8:], file_id):
         return None
     end = (start + size + 7) // 8 * 8
     return Block(offset, chr(magic[3]), sequence, timestamp, pointers, payload, end)
