@@ -6,6 +6,8 @@ import contextlib
 import gc
 from collections.abc import Iterable, Iterator
 from itertools import islice
+from operator import attrgetter
+from types import NoneType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -467,7 +469,7 @@ class Store:
         """Insert records as one commit and return their identities."""
         self.engine.log.raise_if_unusable()
         with collector_paused():
-            explicit = list(map(self.identity_of, records))
+            explicit = self._identities_of(records)
             payloads = list(map(self.codec.encode, records))
             if not records:
                 return []
@@ -475,26 +477,43 @@ class Store:
             if transaction is not None:
                 with transaction.lock:
                     first = transaction.next_identity(self)
-                    identities = self._assigned(explicit, first, self.exists)
+                    wanted = explicit or [0] * len(records)
+                    identities = self._assigned(wanted, first, self.exists)
                     for identity, payload in zip(identities, payloads, strict=True):
                         transaction.write(self, identity, payload)
                 return identities
             return self.engine.autocommit(lambda: self._commit_many(explicit, payloads))
+
+    def _identities_of(self, records: list[Any]) -> list[int]:
+        """Return what `identity_of` says of each record, or nothing when none asks for one.
+
+        The usual case is told without a call for each record, a tenth of ``insert_many``.
+        """
+        shape = self.shape
+        if set(map(type, records)) <= {shape.cls}:
+            own: list[Any] = [...]
+            if shape.identity is None:
+                return []
+            if shape.kind == "dict":
+                own = [record.get(shape.identity) for record in records]
+            else:
+                with contextlib.suppress(AttributeError):  # One that was never set.
+                    own = list(map(attrgetter(shape.identity), records))
+            if set(map(type, own)) <= {int, NoneType} and not any(own):
+                return []
+        return list(map(self.identity_of, records))
 
     def _assigned(
         self, explicit: list[int], first: int, exists: Callable[[int], object]
     ) -> list[int]:
         """Return the identities of new records: their own, or the next ones in order."""
         wanted = [identity for identity in explicit if identity]
-        if not wanted:
-            self.checked_next(first + len(explicit) - 1)
-            return list(range(first, first + len(explicit)))
         seen: set[int] = set()
         for identity in wanted:
             if identity in seen or exists(identity):
                 raise self.duplicate(identity)
             seen.add(identity)
-        following = max(first, max(wanted) + 1)
+        following = max(first, max(wanted, default=0) + 1)
         result = []
         for identity in explicit:
             result.append(identity or self.checked_next(following))
@@ -502,16 +521,20 @@ class Store:
         return result
 
     def _commit_many(self, explicit: list[int], payloads: list[bytes]) -> list[int]:
+        """Append records as one commit; ``explicit`` is empty when none asks for an identity."""
         self.ensure_registered()
         first = self.identities.next_identity
-        identities = self._assigned(explicit, first, self.identities.find)
+        if explicit:
+            identities = self._assigned(explicit, first, self.identities.find)
+        else:
+            self.checked_next(first + len(payloads) - 1)
+            identities = list(range(first, first + len(payloads)))
         pointers = self._pointers(identities, payloads, Kind.INSERTED)
-        is_row = identities[0] == first and identities[-1] - first == len(identities) - 1
         engine, log = self.engine, self.engine.log
         first_slot = log.next_slot
         try:
             slot = log.append_batch(pointers, b"".join(payloads))
-            if is_row and not any(explicit):
+            if not explicit:
                 self.identities.extend(first, slot, len(identities))
             else:
                 engine.is_publishing = True
@@ -524,10 +547,13 @@ class Store:
         return identities
 
     def _pointers(self, identities: list[int], payloads: list[bytes], kind: Kind) -> Array:
-        pointers = empty_pointers(len(identities))
-        pointers["identity"] = identities
-        pointers["length"] = list(map(len, payloads))
-        pointers["checksum"] = list(map(checksum32, payloads))
+        count = len(identities)
+        pointers = empty_pointers(count)
+        pointers["identity"] = np.fromiter(identities, "<i8", count)
+        lengths = np.fromiter(map(len, payloads), "<i8", count)
+        self.engine.log.refuse_large(int(lengths.max()))
+        pointers["length"] = lengths
+        pointers["checksum"] = np.fromiter(map(checksum32, payloads), "<u4", count)
         pointers["checksum"][pointers["length"] == 0] = 0
         pointers["collection"] = self.collection_id
         pointers["writer"] = self.writer_id

@@ -108,6 +108,7 @@ class Transaction:
                 row["collection"] = store.collection_id
                 row["kind"] = kind
                 if payload is not None:
+                    log.refuse_large(len(payload))
                     row["writer"] = store.writer_id
                     row["length"] = len(payload)
                     row["checksum"] = checksum32(payload) if payload else 0

@@ -68,6 +68,7 @@ from memdb.storage._recovery import LARGE_COMMIT, Recovery, load
 Durability = Literal["buffered", "written", "synced"]
 
 _MIN_GROWTH_BYTES = 1 << 20
+_WORTH_A_WRITE_BYTES = 1 << 18
 _ZEROS = bytes(1 << 20)
 _SINGLE_BYTES = BLOCK_BYTES + POINTER_BYTES
 _SINGLE_PADDED_BYTES = _SINGLE_BYTES + ALIGNMENT - 1
@@ -115,6 +116,7 @@ class Log:
         "_flusher_wake",
         "_interval",
         "_is_closing",
+        "_is_shared",
         "_limit",
         "_mode",
         "_next_run",
@@ -168,6 +170,8 @@ class Log:
         self._access: MapAccess = (
             "read" if mode == "r" else "private" if durability == "buffered" else "shared"
         )
+        # Whether the map is that of a real file, where writes to the file show.
+        self._is_shared = self._access == "shared" and file.path is not None
         self.lock = threading.Lock()
         self.sync_lock = threading.Lock()
         self._flusher: threading.Thread | None = None
@@ -417,7 +421,8 @@ class Log:
         end = start + _SINGLE_PADDED_BYTES + size & _ALIGNMENT_MASK
         if end > self._limit:
             self._raise_stored()
-            self._make_room(end - start, size)
+            self.refuse_large(size)
+            self._make_room(end - start)
         at = start + _SINGLE_BYTES
         now = _time_ns()
         if now < self.timestamp:
@@ -468,9 +473,11 @@ class Log:
         start = self.end
         at = start + BLOCK_BYTES + POINTER_BYTES * count
         end = (at + len(payload) + ALIGNMENT - 1) & -ALIGNMENT
-        if end > self._limit:
+        # Much at once is written: one copy, and no page faults.
+        is_written = self._is_shared and len(payload) >= _WORTH_A_WRITE_BYTES
+        if end > self._limit or is_written:
             self._raise_stored()
-            self._make_room(end - start, int(pointers["length"].max()))
+            self._make_room(end - start, to_be_written=is_written)
         lengths = pointers["length"].astype(np.uint64)
         offsets = np.uint64(at) + np.cumsum(lengths) - lengths
         pointers["offset"] = np.where(lengths > 0, offsets, np.uint64(0))
@@ -483,8 +490,12 @@ class Log:
         )
         slot = self._count
         try:
-            self.data[start:at] = head
-            self.data[at : at + len(payload)] = payload
+            if is_written:
+                self._file.write(at, payload)
+                self._file.write(start, head)
+            else:
+                self.data[start:at] = head
+                self.data[at : at + len(payload)] = payload
             self._state.map.extend(start + BLOCK_BYTES, count)
             if count >= LARGE_COMMIT:
                 self._state.large_commits.append((slot, start, count))
@@ -496,8 +507,10 @@ class Log:
             self.sequence = sequence
             self.timestamp = now
             self._count = slot + count
-        except BaseException:
+        except BaseException as error:
             self._take_back()
+            if isinstance(error, OSError):
+                raise self._write_error(error) from error
             raise
         return slot
 
@@ -541,13 +554,35 @@ class Log:
         self.timestamp = now
         return start
 
-    def _make_room(self, size: int, payload_bytes: int = 0) -> None:
+    def _make_room(self, size: int, *, to_be_written: bool = False) -> None:
         """See to it that ``size`` more bytes can be appended; a session's first write begins here.
 
+        Args:
+            to_be_written: The bytes go to the file by a write and not through the map.
+
         Raises:
-            WriteError: The disk has no room, a record is too large, or a stored failure of the
-                background is due.
+            WriteError: The disk has no room.
         """
+        needed = self.end + size
+        # So small a step that the flusher is told of a due checkpoint in time.
+        step = self._interval * _SINGLE_BYTES
+        try:
+            if needed > len(self.data) or not self._limit:
+                self._reserve(needed)
+            if not self._limit:
+                self._begin_session()
+            limit = min(len(self.data), max(needed, self.end + step))
+            if not to_be_written:
+                self._zero(limit)
+        except OSError as error:
+            raise self._write_error(error) from error
+        # The next append after a written one comes here again, for its zeros.
+        self._limit = self.end if to_be_written else limit
+        if self._state.map.next_slot - unchecked_slot(self._state) >= self._interval:
+            self._flusher_wake.set()
+
+    def refuse_large(self, payload_bytes: int) -> None:
+        """Raise WriteError if a record of so many bytes is more than a pointer can tell."""
         if payload_bytes > MAX_PAYLOAD_BYTES:
             raise WriteError(
                 f"{self.path}: a record of {payload_bytes} bytes is larger than the"
@@ -555,24 +590,6 @@ class Log:
                 path=self.path,
                 errno=errno.EFBIG,
             )
-        needed = self.end + size
-        try:
-            if needed > len(self.data) or not self._limit:
-                self._reserve(needed)
-            if not self._limit:
-                self._begin_session()
-        except OSError as error:
-            raise self._write_error(error) from error
-        # So small a step that the flusher is told of a due checkpoint in time.
-        step = self._interval * _SINGLE_BYTES
-        limit = min(len(self.data), max(needed, self.end + step))
-        try:
-            self._zero(limit)
-        except OSError as error:
-            raise self._write_error(error) from error
-        self._limit = limit
-        if self._state.map.next_slot - unchecked_slot(self._state) >= self._interval:
-            self._flusher_wake.set()
 
     def _reserve(self, needed: int) -> None:
         """Allocate and map up to ``needed``, and further ahead where the disk has room."""
@@ -595,7 +612,7 @@ class Log:
         an insert, where writing the zeros costs 20 (benchmark ``insert``).
         """
         start = max(self._zeroed_end, self.end)
-        if self._access == "shared" and self._file.path is not None:
+        if self._is_shared:
             for offset in range(start, limit, len(_ZEROS)):
                 self._file.write(offset, memoryview(_ZEROS)[: limit - offset])
             self._zeroed_end = max(limit, start)

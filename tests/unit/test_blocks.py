@@ -54,7 +54,7 @@ ROOTS = st.builds(
 
 def pairs(*values: tuple[int, int]) -> np.ndarray:
     """Return pairs as a table of a checkpoint."""
-    return np.array(values, PAIR_DTYPE)
+    return np.array(list(values), PAIR_DTYPE)
 
 
 @given(FILE_IDS, U64)

@@ -155,9 +155,6 @@ class TestOpening:
             return dataclass(type("Thing", (), names | defaults))
 
         with memdb.open(path) as db:
-            db.collection(make({"name": "", "id": 0})).insert_many(
-                [make({"name": "", "id": 0})("a")] * 0
-            )
             old = make({"name": "", "old": 0, "id": 0})
             db.collection(old, name="things").insert_many([old("a"), old("b")])
         new = make({"id": 0, "more": [], "name": ""})
@@ -232,9 +229,6 @@ class TestBadPath:
     @pytest.mark.skipif(sys.platform != "linux", reason="needs a file that nobody may write")
     def test_nobody_may_write(self) -> None:
         """Not even root may write a file of the kernel's; the error is about permissions."""
-        with pytest.raises(memdb.OpenError) as caught:
-            memdb.open("/proc/version_signature_of_nothing/a")
-        assert isinstance(caught.value, OSError)
         with pytest.raises(memdb.OpenError):
             memdb.open("/proc/new-file")
 

@@ -1,0 +1,289 @@
+"""Make the golden files under tests/data and the worked example of docs/format.md.
+
+    python -m tests.support.make_golden            make the golden files that are missing
+    python -m tests.support.make_golden example    put the worked example into the document
+
+A golden file is never made again: it shows that what an earlier memdb wrote stays readable.
+"""
+
+from __future__ import annotations
+
+import enum
+import json
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+from unittest import mock
+from uuid import UUID
+
+import memdb
+from memdb.storage import OSFile, _log
+from tests.support.faulty import FaultyFile, drop, open_on
+from tests.support.markdown import ROOT
+
+DATA = ROOT / "tests" / "data"
+DOCUMENT = ROOT / "docs" / "format.md"
+BEGIN, END = "<!-- worked example: begin -->\n", "<!-- worked example: end -->\n"
+
+
+class Colour(enum.Enum):
+    """A value of a record."""
+
+    RED = "red"
+    BLUE = "blue"
+
+
+@dataclass
+class Place:
+    """A record inside a record."""
+
+    town: str
+    latitude: float
+
+
+@dataclass
+class Item:
+    """A record with values of many types."""
+
+    name: str
+    price: Decimal
+    made: datetime
+    day: date
+    key: UUID
+    colour: Colour
+    place: Place | None
+    raw: bytes = b""
+    tags: list[str] = field(default_factory=list)
+    counts: dict[str, int] = field(default_factory=dict)
+    span: timedelta = timedelta(0)
+    is_sold: bool = False
+    weight: float | None = None
+    id: int = 0
+
+
+def item(number: int) -> Item:
+    """Return one of any number of records."""
+    return Item(
+        name=f"Gerät {number} \U0001f600",
+        price=Decimal(number) / 100 + Decimal("1.10"),
+        made=datetime(2024, 2, 29, 12, 30, 15, number, UTC if number % 2 else None),
+        day=date(2000, 1, 1) + timedelta(days=number),
+        key=UUID(int=number),
+        colour=list(Colour)[number % 2],
+        place=Place("Übach", 50.9 + number) if number % 3 else None,
+        raw=bytes(range(number % 7)),
+        tags=["a"] * (number % 4),
+        counts={"x": number, "y": -(2**40)},
+        span=timedelta(days=-1, microseconds=number),
+        is_sold=number % 2 == 0,
+        weight=None if number % 5 else number / 3,
+    )
+
+
+# -- golden files ----------------------------------------------------------------------------
+
+
+def write_all_kinds(path: Path, serializer: str) -> None:
+    """Insert, update and delete, with typed records and dicts, and close."""
+    with memdb.open(path, serializer=serializer) as db:
+        items, notes = db.collection(Item), db.collection("notes")
+        for number in range(5):
+            items.insert(item(number))
+        items.insert_many(item(number) for number in range(5, 12))
+        notes.insert({"text": "plain", "list": [1, None, True, 2.5], "id": 40})
+        with db.transaction():
+            items.update(2, name="changed")
+            items.delete(3)
+            notes.insert({"text": "with", "nested": {"a": {"b": []}}})
+        items.delete(12)
+        notes.update(40, text="changed")
+
+
+def write_checkpoints(path: Path) -> None:
+    """Open, write and close often, with checkpoints that take each other over."""
+    for session in range(6):
+        with memdb.open(path, checkpoint_interval=8) as db:
+            items = db.collection(Item)
+            for number in range(1 + session % 3):
+                items.insert(item(session * 10 + number))
+                db.checkpoint()
+            if session > 2:
+                items.update(session, name=f"in session {session}")
+                items.delete(session - 2)
+
+
+def write_large(path: Path) -> None:
+    """Commit so much at once that the checkpoint refers to the commit."""
+    with memdb.open(path) as db:
+        notes = db.collection("notes")
+        notes.insert({"n": -1})
+        notes.insert_many({"n": number} for number in range(600))
+        notes.delete(300)
+        notes.insert_many({"n": -number} for number in range(100))
+
+
+def write_torn(path: Path) -> None:
+    """Leave a file as a killed process does whose last commit is half written."""
+    db = open_on(FaultyFile(path), serializer="msgpack")
+    items = db.collection(Item)
+    items.insert(item(0))
+    db.checkpoint()
+    with db.transaction():
+        items.insert(item(1))
+        items.update(1, name="changed")
+    items.insert(item(2))
+    end = db._engine.log.end
+    items.insert_many([item(3), item(4)])
+    drop(db)
+    data = bytearray(path.read_bytes())
+    half = end + (db._engine.log.end - end) // 2
+    path.write_bytes(bytes(data[:half]).ljust(len(data), b"\0"))
+
+
+def golden_files() -> dict[str, Any]:
+    """Return what makes each golden file."""
+    files: dict[str, Any] = {
+        f"v1-{serializer}": lambda path, serializer=serializer: write_all_kinds(path, serializer)
+        for serializer in ("binary", "json", "msgpack")
+    }
+    return files | {
+        "v1-checkpoints": write_checkpoints,
+        "v1-large": write_large,
+        "v1-torn": write_torn,
+    }
+
+
+def content_of(path: Path, mode: Any = "r") -> dict[str, Any]:
+    """Return all that a golden file holds, as JSON can keep it."""
+    with memdb.open(path, mode) as db:
+        classes: dict[str, Any] = {"Item": Item}
+        contents: dict[str, Any] = {"records": {}, "history": {}}
+        for name in db.collections():
+            collection = db.collection(classes.get(name, name))
+            contents["records"][name] = {
+                str(identity): repr(record) for identity, record in collection.items()
+            }
+            last = collection.stats().last_identity
+            contents["history"][name] = {
+                str(identity): [version.kind for version in collection.history(identity)]
+                for identity in range(1, last + 1)
+            }
+        recovery = db.recovery
+        contents["recovery"] = (
+            None
+            if recovery is None
+            else [recovery.replayed_commits, recovery.cut_offset, recovery.cut_bytes]
+        )
+    return contents
+
+
+def make_golden_files() -> None:
+    """Make the golden files that are not there, and what is expected of them."""
+    DATA.mkdir(exist_ok=True)
+    for name, write in golden_files().items():
+        path = DATA / f"{name}.memdb"
+        if path.exists():
+            continue
+        with (
+            mock.patch.object(OSFile, "growth_bytes", 8192),
+            mock.patch.object(_log, "LARGE_COMMIT", 64),
+        ):
+            write(path)
+        text = json.dumps(content_of(path), indent=1, ensure_ascii=True)
+        path.with_suffix(".json").write_text(text + "\n", encoding="utf-8")
+        print(path.name, path.stat().st_size)
+
+
+# -- the worked example ----------------------------------------------------------------------
+
+
+@dataclass
+class Town:
+    """The record of the worked example."""
+
+    name: str
+    people: int
+    id: int = 0
+
+
+def worked_example(folder: Path) -> bytes:
+    """Return the bytes of a small file, the same ones each time."""
+    clock: Iterator[int] = iter(range(1_700_000_000_000_000_000, 2**63, 1_000_000_000))
+    with (
+        mock.patch.object(os, "urandom", lambda size: bytes(range(1, size + 1))),
+        mock.patch.object(time, "time_ns", lambda: next(clock)),
+        mock.patch.object(_log, "_time_ns", lambda: next(clock)),
+    ):
+        path = folder / "example.memdb"
+        file = OSFile(str(path), write=True)
+        file.boot_id = b"an example boot."
+        with open_on(file, serializer="json") as db:
+            towns = db.collection(Town)
+            towns.insert(Town("Bath", 94782))
+            towns.insert_many([Town("Ely", 20574), Town("Wells", 11145)])
+            towns.delete(2)
+    return path.read_bytes()
+
+
+TITLES = {
+    0: "header page",
+    4096: "root A, the newer one, clean",
+    8192: "root B",
+}
+
+
+def hex_text(data: bytes, titles: dict[int, str]) -> str:
+    """Return the bytes that are not zero, as offset and hex, 16 to a line, with titles."""
+    starts = sorted(titles)
+    lines = []
+    for start, stop in zip(starts, [*starts[1:], len(data)], strict=True):
+        part = data[start:stop].rstrip(b"\0")
+        lines.append(f"{'' if not lines else chr(10)}{titles[start]}")
+        for at in range(0, len(part), 16):
+            row = part[at : at + 16]
+            shown = "".join(chr(byte) if 32 <= byte < 127 else "." for byte in row)
+            lines.append(f"{start + at:08x}  {row.hex(' '):47}  {shown}")
+    return "\n".join(lines) + "\n"
+
+
+def example_text(data: bytes) -> str:
+    """Return the section of the document between its markers."""
+    from tests.support import reader
+
+    names = {"K": "catalogue", "C": "commit", "P": "checkpoint"}
+    titles = dict(TITLES)
+    for block in reader.read_by_walking(data).blocks:
+        count = len(block.pointers)
+        what = f" of {count} version{'s' if count != 1 else ''}" if count else ""
+        titles[block.offset] = f"{names[block.kind]}{what}, sequence {block.sequence}"
+    return (
+        f"A file of {len(data)} bytes, made by inserting one town, then two at once, deleting"
+        " the second, and closing.\nOffsets and bytes in hex; what is not shown is zeros.\n\n"
+        f"```text\n{hex_text(data, titles)}```\n"
+    )
+
+
+def put_example() -> None:
+    """Put the worked example between its markers in the document."""
+    with tempfile.TemporaryDirectory() as folder:
+        text = example_text(worked_example(Path(folder)))
+    document = DOCUMENT.read_text(encoding="utf-8")
+    if BEGIN not in document:
+        document = f"{document.rstrip()}\n\n## A worked example\n\n{BEGIN}{END}"
+    before, _, rest = document.partition(BEGIN)
+    _, _, after = rest.partition(END)
+    DOCUMENT.write_text(f"{before}{BEGIN}{text}{END}{after}", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    if sys.argv[1:] == ["example"]:
+        put_example()
+    else:
+        make_golden_files()
