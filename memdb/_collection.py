@@ -302,7 +302,8 @@ class Collection(Generic[T]):
     def put(self, record: T) -> PutResult:
         """Insert a record, or replace the one with its ``id``.
 
-        A record with the same bytes as before is unchanged and writes nothing.
+        A record whose bytes are the same as before (by the present serializer) is unchanged and
+        writes nothing.
 
         Raises:
             RecordTypeError: The class has no field ``id``.
@@ -344,7 +345,7 @@ class Collection(Generic[T]):
             fields: New values of fields, set after ``change``.
 
         Returns:
-            Whether anything was written; not so when the record is as before.
+            Whether anything was written; not so when the record's bytes are as before.
 
         Raises:
             RecordNotFoundError: There is no such record.

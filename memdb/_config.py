@@ -79,6 +79,11 @@ class Config:
             Effect: a cached record is read with a copy only, another one is decoded first.
             Cost: memory for each record kept. Risk: `"all"` grows with the records that are
             touched. Default: `"all"`. While open: per collection, when it is first asked for.
+        trusted_serializers: Names of further serializers that versions in the file may be read
+            with, besides `"json"`, `"msgpack"`, `"binary"` and the one that is set. Effect: a
+            file names what each version was written with; `"pickle"` and a user's own are
+            followed only when named here or as `serializer`. Cost: none. Risk: unpickling a
+            file that somebody else could write runs their code. Default: none. While open: no.
         checkpoint_interval: Versions between two automatic checkpoints, at least 1.
             Effect: an upper bound on what opening after a crash has to walk. Cost: writing the
             pointers of that many versions a second time. Risk: a small one makes the file
@@ -103,6 +108,7 @@ or 'synced'. Did you mean 'synced'?
     durability: Durability = "written"
     flush_interval: float = 1.0
     cache: Literal["all", "none"] | int = "all"
+    trusted_serializers: tuple[str, ...] = ()
     checkpoint_interval: int = 65_536
 
     def __post_init__(self) -> None:
@@ -114,6 +120,7 @@ or 'synced'. Did you mean 'synced'?
         if problems:
             raise ConfigError(" ".join(problems))
         object.__setattr__(self, "flush_interval", float(self.flush_interval))
+        object.__setattr__(self, "trusted_serializers", tuple(self.trusted_serializers))
 
     @classmethod
     def load(cls, source: str | os.PathLike[str] | Mapping[str, Any] | None = None) -> Config:
@@ -342,6 +349,7 @@ def _to_float(text: str) -> float | str:
 
 _CONVERSIONS: Final[dict[str, Callable[[str], Any]]] = {
     "cache": _to_int,
+    "trusted_serializers": lambda text: tuple(part for part in text.split(",") if part),
     "checkpoint_interval": _to_int,
     "flush_interval": _to_float,
 }
@@ -402,6 +410,13 @@ def _check_cache(name: str, value: object) -> str | None:
     return _wrong(name, value, "'all', 'none' or a number of records, at least 1", hint)
 
 
+def _check_trusted_serializers(name: str, value: object) -> str | None:
+    """Refuse what is not a row of names."""
+    if isinstance(value, (list, tuple)) and all(isinstance(n, str) and n for n in value):
+        return None
+    return _wrong(name, value, "a list of names, as ['pickle']")
+
+
 def _check_checkpoint_interval(name: str, value: object) -> str | None:
     """Refuse what is not a positive number of versions."""
     return None if _is_count(value) else _wrong(name, value, "a number of versions, at least 1")
@@ -425,5 +440,6 @@ _CHECKS: Final[dict[str, Callable[[str, object], str | None]]] = {
     "durability": _one_of(DURABILITIES),
     "flush_interval": _check_flush_interval,
     "cache": _check_cache,
+    "trusted_serializers": _check_trusted_serializers,
     "checkpoint_interval": _check_checkpoint_interval,
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 import weakref
@@ -59,12 +60,14 @@ class Engine:
 
     def close(self) -> None:
         """Close the log and let go of every cached record."""
-        self._finalizer.detach()
-        _open_engines.discard(self)
         try:
             self.log.close()
         finally:
             self.forget()
+            # Not so when an interrupt came: then the end of the process tries again.
+            if self.log.is_closed:
+                self._finalizer.detach()
+                _open_engines.discard(self)
 
     def forget(self) -> None:
         """Drop caches and transaction, so that every call comes to where the gate is looked at."""
@@ -213,12 +216,16 @@ def _release() -> None:
 
 
 def _after_fork_in_child() -> None:
-    for engine in list(_open_engines):
-        engine._finalizer.detach()
-        engine.log.abandon()
-        engine.forget()
-    _release()
-    _open_engines.clear()
+    try:
+        for engine in list(_open_engines):
+            engine._finalizer.detach()
+            # A file that can't be closed is of no use either: the gate is shut before.
+            with contextlib.suppress(OSError):
+                engine.log.abandon()
+            engine.forget()
+    finally:
+        _release()
+        _open_engines.clear()
 
 
 if hasattr(os, "register_at_fork"):

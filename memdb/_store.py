@@ -14,6 +14,7 @@ import numpy as np
 
 from memdb._cloners import get_cloner
 from memdb.errors import (
+    DecodeError,
     DuplicateIdentityError,
     IdentityError,
     RecordNotFoundError,
@@ -21,7 +22,14 @@ from memdb.errors import (
 )
 from memdb.indexes import IdentityIndex, ScannedIdentities
 from memdb.indexes._identity import MAX_IDENTITY, Identities
-from memdb.serializers import Codec, Serializer, Shape, get_serializer, writer_schema
+from memdb.serializers import (
+    Codec,
+    Serializer,
+    Shape,
+    get_serializer,
+    is_harmless,
+    writer_schema,
+)
 from memdb.storage import Array, Kind, checksum32, empty_pointers, pointer_end
 
 if TYPE_CHECKING:
@@ -161,7 +169,17 @@ class Store:
             return self.codec.decode
         schema = next(entry["schema"] for entry in self.engine.writers if entry["id"] == writer_id)
         name = schema["serializer"]
-        serializer = self.serializer if name == self.serializer.name else get_serializer(name)
+        if name == self.serializer.name:
+            serializer = self.serializer
+        elif is_harmless(name) or name in self.engine.config.trusted_serializers:
+            serializer = get_serializer(name)
+        else:
+            # What a file names may run code: it must be named by the program too.
+            raise DecodeError(
+                f"{self.name}: a record was written with the serializer {name!r}, which can run"
+                f" code that the file chooses. If you trust the file, open it with"
+                f" trusted_serializers=[{name!r}]."
+            )
         return serializer.codec(self.shape, schema).decode
 
     def slot_of(self, identity: int) -> int:

@@ -146,10 +146,12 @@ class TransactionScope:
     savepoint: if it raises, only what changed since is dropped.
     """
 
+    # On the class, for __del__ of one whose making was interrupted.
+    _transaction: Transaction | None = None
+    _depth = 0
+
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        self._transaction: Transaction | None = None
-        self._depth = 0
 
     def __enter__(self) -> None:
         if self._transaction is not None:

@@ -17,7 +17,7 @@ City(name='Paris', tags=['river'], id=7)
 
 from memdb.serializers._exact import MAX_DEPTH
 from memdb.serializers._protocol import Codec, Serializer
-from memdb.serializers._registry import get_serializer, register
+from memdb.serializers._registry import get_serializer, is_harmless, register
 from memdb.serializers._shape import MISSING, FieldShape, Kind, Shape, shape_of
 from memdb.serializers._writer import writer_schema
 
@@ -30,6 +30,7 @@ __all__ = [
     "Serializer",
     "Shape",
     "get_serializer",
+    "is_harmless",
     "register",
     "shape_of",
     "writer_schema",

@@ -21,6 +21,17 @@ _factories: dict[str, Callable[[], Serializer]] = {
     "pickle": PickleSerializer,
 }
 
+# Reading with them runs nothing that a file could choose.
+_harmless = {"binary", "json", "msgpack"}
+
+
+def is_harmless(name: str) -> bool:
+    """Whether a file may ask for this serializer without the program having named it.
+
+    So for all but pickle and dotted paths; what the program has registered, it has named.
+    """
+    return name in _harmless
+
 
 def register(name: str, factory: Callable[[], Serializer]) -> None:
     """Make a serializer available by a short name in this process.
@@ -39,6 +50,8 @@ def register(name: str, factory: Callable[[], Serializer]) -> None:
         raise ConfigError(f"{name!r} can't be a serializer's short name. Use a name without colon.")
     if _factories.setdefault(name, factory) is not factory:
         raise ConfigError(f"a serializer {name!r} is registered already. Choose another name.")
+    if name != "pickle":
+        _harmless.add(name)
 
 
 def get_serializer(spec: str | Serializer) -> Serializer:

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-import numpy as np
-
-from memdb.storage._blocks import Array, BlockHeader, checksum32, unpack_catalogue, unpack_checked
+from memdb.storage._blocks import BlockHeader, checksum32, unpack_catalogue, unpack_checked
 from memdb.storage._constants import (
     ALIGNMENT,
     BLOCK_BYTES,
@@ -15,8 +13,8 @@ from memdb.storage._constants import (
     COMMIT_MAGIC,
     LOG_START,
     MAGIC_OFFSET,
+    POINTER,
     POINTER_BYTES,
-    POINTER_DTYPE,
     POINTER_LAST_OF_COMMIT,
     Kind,
 )
@@ -49,7 +47,8 @@ def check_log(log: Log) -> list[Finding]:
     """
     with log.lock:
         end, data, versions = log.end, log.data, log.next_slot - 1
-    return list(_findings(log, MapReader(data), end, versions))
+    with log.while_open():
+        return list(_findings(log, MapReader(data), end, versions))
 
 
 def _findings(log: Log, reader: MapReader, end: int, versions: int) -> Iterator[Finding]:
@@ -73,10 +72,14 @@ def _findings(log: Log, reader: MapReader, end: int, versions: int) -> Iterator[
             yield Finding(offset, "the block is older than the one before it")
         sequence, timestamp = header.sequence, header.timestamp
         if header.magic == COMMIT_MAGIC:
-            pointers = _pointers(reader, header)
+            pointers = bytes(reader.read(header.pointers_offset, header.count * POINTER_BYTES))
             yield from _check_commit(reader, header, pointers, collections, writers)
             if slot:
-                yield from _check_map(log, header, pointers, slot)
+                if _mapped(log, reader, slot, header.count) != pointers:
+                    yield Finding(
+                        header.pointers_offset,
+                        "a checkpoint has other pointers for the versions of this commit",
+                    )
                 slot += header.count
         else:
             body = unpack_checked(
@@ -93,9 +96,11 @@ def _findings(log: Log, reader: MapReader, end: int, versions: int) -> Iterator[
         yield Finding(end, f"the log holds {slot - 1} versions, the pointer map {versions}")
 
 
-def _pointers(reader: MapReader, header: BlockHeader) -> Array:
-    data = reader.read(header.pointers_offset, header.count * POINTER_BYTES)
-    return np.frombuffer(data, POINTER_DTYPE)
+def _mapped(log: Log, reader: MapReader, slot: int, count: int) -> bytes:
+    """Return the pointers that the pointer map has for some slots."""
+    if count == 1:
+        return bytes(reader.read(log.positions[slot], POINTER_BYTES))
+    return log.pointers(slot, slot + count).tobytes()
 
 
 def _next_block(log: Log, reader: MapReader, offset: int, end: int) -> BlockHeader | None:
@@ -114,17 +119,18 @@ def _next_block(log: Log, reader: MapReader, offset: int, end: int) -> BlockHead
 def _check_commit(
     reader: MapReader,
     header: BlockHeader,
-    pointers: Array,
+    pointers: bytes,
     collections: set[int],
     writers: set[int],
 ) -> Iterator[Finding]:
-    if not len(pointers):
+    if not header.count:
         yield Finding(header.offset, "the commit has no versions")
-        return
     expected = header.payload_offset
-    for index, row in enumerate(pointers.tolist()):
-        identity, at, length, checksum, collection, writer, kind, _, _ = row
-        where = header.pointers_offset + index * POINTER_BYTES
+    seen: set[tuple[int, int]] = set()
+    last_where = header.pointers_offset + (header.count - 1) * POINTER_BYTES
+    where = header.pointers_offset
+    for row in POINTER.iter_unpack(pointers):
+        identity, at, length, checksum, collection, writer, kind, flags, _ = row
         name = f"the version of record {identity}"
         if kind not in KINDS:
             yield Finding(where, f"{name} has the unknown kind {kind}")
@@ -134,25 +140,14 @@ def _check_commit(
             yield Finding(where, f"{name} has the unknown writer {writer}")
         if at != (expected if length else 0):
             yield Finding(where, f"{name} points to byte {at}, {expected} was expected")
-        expected += length
         if length and checksum32(reader.read(at, length)) != checksum:
             yield Finding(at, f"the bytes of record {identity} do not match their checksum")
+        if (flags & POINTER_LAST_OF_COMMIT != 0) != (where == last_where):
+            yield Finding(where, f"{name} is marked wrong as to the end of the commit")
+        if (collection, identity) in seen:
+            yield Finding(where, f"record {identity} occurs twice in the commit")
+        seen.add((collection, identity))
+        expected += length
+        where += POINTER_BYTES
     if expected != header.payload_offset + header.payload_bytes:
         yield Finding(header.payload_offset, "the payload has another length than its records")
-    last = (pointers["flags"] & POINTER_LAST_OF_COMMIT).astype(bool)
-    if not last[-1] or last[:-1].any():
-        yield Finding(header.pointers_offset, "the end of the commit is marked wrong")
-    keys = pointers[["collection", "identity"]]
-    if len(np.unique(keys)) != len(keys):
-        yield Finding(header.pointers_offset, "a record occurs twice in the commit")
-
-
-def _check_map(log: Log, header: BlockHeader, pointers: Array, slot: int) -> Iterator[Finding]:
-    mapped = log.pointers(slot, slot + header.count)
-    for name in ("identity", "offset", "length", "checksum", "collection", "writer", "kind"):
-        if not np.array_equal(mapped[name], pointers[name]):
-            yield Finding(
-                header.pointers_offset,
-                f"a checkpoint has another {name} for the versions of this commit",
-            )
-            return

@@ -89,6 +89,7 @@ class OSFile:
     """A real file."""
 
     growth_bytes = 64 << 20
+    _fd = -1
 
     def __init__(self, path: str, *, write: bool) -> None:
         """Open ``path``, for writing made when missing.
@@ -140,7 +141,6 @@ class OSFile:
                 f"{path}: can't be opened: {error.strerror}.", path=path, errno=error.errno
             ) from error
         if not stat.S_ISREG(os.fstat(self._fd).st_mode):
-            os.close(self._fd)
             raise NotADatabaseError(f"{path}: is not a regular file.", path=path)
 
     def _open(self, *, write: bool) -> int:
@@ -243,6 +243,11 @@ class OSFile:
         self._is_locked = True
         return True
 
+    def __del__(self) -> None:
+        # For an opening that was interrupted (Ctrl-C) where no `finally` reaches.
+        if self._fd >= 0:
+            os.close(self._fd)
+
     def close(self, *, keep_lock: bool = False) -> None:
         """Give up lock and file.
 
@@ -256,7 +261,8 @@ class OSFile:
             else:
                 fcntl.flock(self._fd, fcntl.LOCK_UN)
         self._is_locked = False
-        os.close(self._fd)
+        fd, self._fd = self._fd, -1
+        os.close(fd)
 
     def remove(self) -> None:
         """Remove the name of a file that this object has just made."""

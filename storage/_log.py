@@ -46,6 +46,7 @@ from memdb.storage._constants import (
     BLOCK_BYTES,
     CATALOGUE_MAGIC,
     CHECKPOINT_MAGIC,
+    CHECKSUM_BYTES,
     COMMIT_MAGIC,
     HOLDER_BYTES,
     HOLDER_OFFSET,
@@ -114,6 +115,7 @@ class Log:
         "_flush_interval_s",
         "_flusher",
         "_flusher_wake",
+        "_has_failed",
         "_interval",
         "_is_closing",
         "_is_shared",
@@ -181,6 +183,7 @@ class Log:
         self.recovery: Recovery | None = None
         self.gate: object | None = None
         self.is_closed = False
+        self._has_failed = False
         try:
             self._open()
         except BaseException as error:
@@ -294,32 +297,42 @@ class Log:
             WriteError: A failure in the background that no call has met yet.
         """
         with self.lock:
-            if self._is_closing:
-                return
-            self._is_closing = True
-            has_failed = self.gate == self._failed_error
-            # From here on no writer gets in; readers may go on until the map is given up.
-            self.gate = self._closed_error
+            if not self._is_closing:
+                self._is_closing = True
+                self._has_failed = self.gate == self._failed_error
+                # From here on no writer gets in; readers may go on until the map is given up.
+                self.gate = self._closed_error
         self._flusher_wake.set()
         if self._flusher is not None and self._flusher is not threading.current_thread():
             self._flusher.join()
-        try:
+        # The lock for syncing, so that none is under way when the file goes.
+        with self.sync_lock:
+            if self.is_closed:
+                return
             is_changed = self._limit or self.recovery is not None
-            if self._mode != "r" and is_changed and not has_failed:
-                self._finish()
-            self._raise_stored()
-        finally:
+            try:
+                if self._mode != "r" and is_changed and not self._has_failed:
+                    self._finish()
+                self._raise_stored()
+            except Exception:
+                self._give_up()
+                raise
+            # An interrupt (Ctrl-C) leaves what is not synced to another call of close().
+            self._give_up()
+
+    def _give_up(self) -> None:
+        """Let go of lock, file and map."""
+        if self._mode != "r" and self._file.path is not None:
+            # The note is only for a message, and means nothing once the lock is gone.
+            with contextlib.suppress(OSError):
+                self._write_holder("")
+        with self.lock:
             self.is_closed = True
-            if self._mode != "r" and self._file.path is not None:
-                # The note is only for a message, and means nothing once the lock is gone.
-                with contextlib.suppress(OSError):
-                    self._write_holder("")
             self._release()
 
     def _finish(self) -> None:
-        with self.sync_lock:
-            # Without the checkpoint (a full disk) the next opening walks the commits.
-            self._sync(due=1)
+        # Without the checkpoint (a full disk) the next opening walks the commits.
+        self._sync(due=1)
         try:
             self._file.truncate(self.end)
             self._write_root(is_clean=True)
@@ -451,7 +464,7 @@ class Log:
             self.timestamp = now
             self._count = slot + 1
         except BaseException:
-            self._take_back()
+            self._take_back(start)
             raise
         return slot
 
@@ -508,14 +521,16 @@ class Log:
             self.timestamp = now
             self._count = slot + count
         except BaseException as error:
-            self._take_back()
+            self._take_back(start)
             if isinstance(error, OSError):
                 raise self._write_error(error) from error
             raise
         return slot
 
-    def _take_back(self) -> None:
-        """Undo what an interrupted append left in memory, if its commit did not count yet."""
+    def _take_back(self, start: int) -> None:
+        """Undo what an interrupted append left in map and memory; its commit did not count."""
+        # Without its checksum it is none for a reader or the next opening either.
+        self.data[start : start + CHECKSUM_BYTES] = bytes(CHECKSUM_BYTES)
         slots = self._state.map
         slots.cut(self._count)
         self._next_run = slots.next_run
@@ -787,18 +802,18 @@ class Log:
             (n,) POINTER_DTYPE, a copy.
         """
         data, stop = self.data, self._count if stop is None else stop
-        with self._while_open():
+        with self.while_open():
             return self._state.map.pointers(data, start, stop)
 
     def pointers_of(self, slots: Array) -> Array:
         """Return the pointers of ``slots``, (n,) of integers, as (n,) POINTER_DTYPE."""
         # A copy first: an array that NumPy looks at can't grow meanwhile.
         data, positions = self.data, np.array(self.positions[:], dtype="<u8")
-        with self._while_open():
+        with self.while_open():
             return self._state.map.gather(data, positions[slots])
 
     @contextlib.contextmanager
-    def _while_open(self) -> Iterator[None]:
+    def while_open(self) -> Iterator[None]:
         """Turn what a map that another thread closes meanwhile raises into ClosedError."""
         try:
             yield
@@ -826,7 +841,8 @@ class Log:
         return self._count
 
     def sizes(self) -> dict[str, int]:
-        """Return the sizes of the file and the map, in bytes."""
+        """Return the sizes of the file and the map, in bytes; `lock` is held."""
+        self.raise_if_closed()
         return {
             "file_bytes": self._file.length(),
             "log_bytes": self.end - LOG_START,

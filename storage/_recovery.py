@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import mmap
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -254,12 +254,18 @@ def load(file: File, access: MapAccess) -> tuple[LogState, Tail, mmap.mmap]:
     reader = MapReader(data)
     _load_checkpoints(file, reader, state)
     _load_catalogue(file, reader, state)
-    for attempt in range(_READER_ATTEMPTS if access == "read" else 1):
+    is_reader = access == "read"
+    for attempt in range(_READER_ATTEMPTS if is_reader else 1):
         end = state.end
         walk(file, state)
         tail = read_tail(file, state)
+        # A writer may have been in the middle of the block at the end. If so, it is whole now.
         if tail.next_block is None or (attempt and state.end == end):
             break
+    else:
+        if is_reader:
+            # Each walk came further: a busy writer, and nothing is damaged.
+            tail = replace(tail, next_block=None)
     _judge(file, state, tail)
     if state.end > mapped_end:
         data = file.map(state.end, access)

@@ -40,6 +40,13 @@ def state_of(db: memdb.Database) -> State:
     }
 
 
+def next_ids_of(db: memdb.Database) -> dict[str, int]:
+    """Return the identity that the next record of each collection gets."""
+    return {
+        name: 1 + collection.stats().last_identity for name, collection in collections(db).items()
+    }
+
+
 @dataclass(frozen=True)
 class Step:
     """One acknowledged call: a list of changes that are one commit, or a flush."""

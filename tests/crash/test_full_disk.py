@@ -14,7 +14,7 @@ import pytest
 import memdb
 from tests.crash import children
 from tests.crash.children import Account, collections, state_of
-from tests.support.faulty import FaultyFile, open_on
+from tests.support.faulty import FaultyFile, drop, open_on
 from tests.support.processes import Child
 
 MODES = ("buffered", "written", "synced")
@@ -179,3 +179,52 @@ def test_a7_deleting_and_clearing_need_room_too(tmp_path: Path) -> None:
     db.close()
 
     assert [each for each in range(1, 1001) if each not in deleted] == found
+
+
+class HalfWriting(FaultyFile):
+    """Writes only a half of what is large, and says so."""
+
+    is_full = False
+
+    def write(self, offset: int, data: bytes | memoryview) -> None:
+        """As `OSFile` for what is small; nothing large is written to the end."""
+        if self.is_full and len(data) > 100_000:
+            super().write(offset, memoryview(data)[: len(data) // 2])
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        super().write(offset, data)
+
+
+@pytest.mark.parametrize("durability", MODES)
+@pytest.mark.parametrize("end", ["close", "kill"])
+def test_a7_large_commit_that_fails_half_way(tmp_path: Path, durability: str, end: str) -> None:
+    """Of a large commit whose write fails half-way nothing is there, and writing goes on."""
+    path = tmp_path / "a.memdb"
+    file = HalfWriting(path)
+    db = open_on(file, durability=durability)
+    own = collections(db)["Account"]
+    own.insert(Account("a", 1))
+    records = [Account("x" * 1000, number) for number in range(1000)]
+    file.is_full = True
+    try:
+        own.insert_many(records)
+    except memdb.WriteError as error:
+        assert error.errno == errno.ENOSPC
+        assert own.ids() == [1]
+    file.is_full = False
+    own.insert(Account("b", 2))
+    own.insert_many(records[:600])
+    db.flush()
+    own.update(1, cents=7)
+    expected = state_of(db)
+    assert db.check() == []
+    if end == "close":
+        db.close()
+    else:
+        if durability == "buffered":
+            db.flush()
+        drop(db)
+    with memdb.open(path) as db:
+        found, findings = state_of(db), db.check()
+        is_clean = db.recovery is None
+
+    assert (expected, [], end == "close") == (found, findings, is_clean)

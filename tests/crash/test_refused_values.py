@@ -92,6 +92,8 @@ def test_a1_refused_value_in_a_transaction_leaves_the_rest(tmp_path: Path) -> No
                 own.insert(bad())
             own.insert(Account("c", 3))
     with memdb.open(path) as db:
-        found = {identity: account.owner for identity, account in collections(db)["Account"].items()}
+        found = {
+            identity: account.owner for identity, account in collections(db)["Account"].items()
+        }
 
     assert {1: "a", 2: "c"} == found

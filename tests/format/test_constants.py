@@ -36,9 +36,11 @@ def fields(form: Struct) -> list[tuple[int, int]]:
     sizes = []
     for part in parts:
         count, letter = part[:-1], part[-1]
-        sizes += [Struct("<" + part).size] if letter == "s" else [
-            Struct("<" + letter).size
-        ] * int(count or 1)
+        sizes += (
+            [Struct("<" + part).size]
+            if letter == "s"
+            else [Struct("<" + letter).size] * int(count or 1)
+        )
     return [(sum(sizes[:index]), size) for index, size in enumerate(sizes)]
 
 

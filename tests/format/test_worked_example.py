@@ -38,8 +38,7 @@ def example() -> bytes:
 def decoded(data: bytes, contents: reader.Contents) -> dict[int, object]:
     """Return the live records of the example's collection."""
     return {
-        identity: json.loads(payload)
-        for identity, payload in contents.live(data)["Town"].items()
+        identity: json.loads(payload) for identity, payload in contents.live(data)["Town"].items()
     }
 
 

@@ -29,6 +29,7 @@ from tests.support.samples import KINDS, SERIALIZERS, Frozen, Pair, RecordKind
 
 IDENTITIES = st.sampled_from([0, 0, 0, 1, 2, 3, 4, 5, 9, 10**6, 2**40])
 CACHES = st.sampled_from(["all", "all", "none", 1, 2, 17])
+TRUST: dict[str, Any] = {"trusted_serializers": ["pickle"]}
 # Which record an operation is about; taken modulo what is there, so that it shrinks well.
 WHICH = st.integers(0, 30)
 WAYS_TO_WRITE = (
@@ -99,7 +100,7 @@ class DatabaseMachine(RuleBasedStateMachine):
         self.number = self.steps = 0
         self.scopes: list[Any] = []
         self.iterations: list[tuple[Iterator[Any], list[Any]]] = []
-        self.settings = {"checkpoint_interval": 3, "flush_interval": 86_400.0}
+        self.settings = {"checkpoint_interval": 3, "flush_interval": 86_400.0, **TRUST}
         if self.has_file:
             self.settings["durability"] = durability
         self.tables: list[Table] = []
@@ -420,7 +421,7 @@ class DatabaseMachine(RuleBasedStateMachine):
     def read_beside(self, table: Table, data: st.DataObject) -> None:
         if not self.has_file:
             return
-        with memdb.open(self.path, "r") as reader:
+        with memdb.open(self.path, "r", **TRUST) as reader:
             for table in self.tables:
                 seen = reader.collection(table.kind.target)
 
@@ -541,6 +542,8 @@ class MemoryMachine(DatabaseMachine):
 RUNS = {"file": (DatabaseMachine, 45, 50), "memory": (MemoryMachine, 20, 50)}
 
 
+# When it fails hypothesis looks for a shorter example, for five minutes at most.
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("where", RUNS)
 def test_database_is_equal_to_dicts(where: str) -> None:
     """Whatever is done in whatever order, the database holds what plain dicts would."""

@@ -7,6 +7,7 @@ import errno
 import mmap
 import os
 import random
+import threading
 from collections import Counter
 from typing import Any
 
@@ -43,6 +44,7 @@ class FaultyFile(OSFile):
         self.trace: list[str] = []
         self._faults: dict[str, tuple[int, int, bool]] = {}
         self._stop_at = -1
+        self._moment = threading.RLock()
         self.lasts: bytes | None = None
         super().__init__(os.fspath(path), write=write)
         self.synced = self.image()
@@ -50,6 +52,11 @@ class FaultyFile(OSFile):
     def image(self) -> bytes:
         """Return all bytes of the file as any process sees them now."""
         return super().read(0, super().length())
+
+    def lose_power(self, chance: random.Random) -> bytes:
+        """Return what the disk may hold if the power goes now, the flusher at work or not."""
+        with self._moment:
+            return after_power_loss(self.synced, self.image(), chance)
 
     def fail(
         self, method: str, number: int = 1, code: int = errno.EIO, *, for_ever: bool = False
@@ -91,8 +98,9 @@ class FaultyFile(OSFile):
 
     def write(self, offset: int, data: bytes | memoryview) -> None:
         """As `OSFile`, or fail."""
-        self._enter("write")
-        super().write(offset, data)
+        with self._moment:
+            self._enter("write")
+            super().write(offset, data)
 
     def map(self, length: int, access: MapAccess) -> mmap.mmap:
         """As `OSFile`, or fail."""
@@ -111,9 +119,10 @@ class FaultyFile(OSFile):
 
     def sync(self) -> None:
         """Note what is safe from now on, or fail."""
-        self._enter("sync")
-        # Nothing is really synced: that is slow and would prove nothing here.
-        self.synced = self.image()
+        with self._moment:
+            self._enter("sync")
+            # Nothing is really synced: that is slow and would prove nothing here.
+            self.synced = self.image()
 
     def sync_directory(self) -> None:
         """Do nothing, or fail."""

@@ -1,15 +1,10 @@
-"""Many threads at once: case B4, whole commits for readers, waiting, and races of the cache."""
+"""Many threads at once: case B4, and readers that see whole commits."""
 
 from __future__ import annotations
 
 import contextlib
-import contextvars
-import os
-import subprocess
-import sys
 import threading
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -17,71 +12,14 @@ import pytest
 
 import memdb
 from memdb import F
-
-ROOT = Path(__file__).parents[2]
-
-
-@dataclass
-class Item:
-    thread: int
-    n: int
-    tags: list[str] = field(default_factory=list)
-    id: int = 0
+from tests.support.concurrently import Item, and_then, run_all, switching_often, until
 
 
 @pytest.fixture(autouse=True)
-def switching_often() -> Iterator[None]:
-    """Let threads take turns a thousand times as often, so that races are met."""
-    before = sys.getswitchinterval()
-    sys.setswitchinterval(5e-6)
-    yield
-    sys.setswitchinterval(before)
-
-
-def run_all(*works: Callable[[], object]) -> None:
-    """Run functions in a thread each, from one moment on; raise the first error of any."""
-    errors: list[BaseException] = []
-    barrier = threading.Barrier(len(works))
-
-    def run(work: Callable[[], object]) -> None:
-        barrier.wait()
-        try:
-            work()
-        except BaseException as error:
-            errors.append(error)
-
-    threads = [threading.Thread(target=run, args=(work,), daemon=True) for work in works]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(60)
-    if errors:
-        raise errors[0]
-    assert not any(thread.is_alive() for thread in threads), "a deadlock"
-
-
-def until(is_over: threading.Event, work: Callable[[], object]) -> Callable[[], None]:
-    """Return a function that repeats `work` until the event, at least once."""
-
-    def repeat() -> None:
-        while True:
-            work()
-            if is_over.is_set():
-                return
-
-    return repeat
-
-
-def and_then(is_over: threading.Event, work: Callable[[], object]) -> Callable[[], None]:
-    """Return a function that does `work` and sets the event, whatever happens."""
-
-    def run() -> None:
-        try:
-            work()
-        finally:
-            is_over.set()
-
-    return run
+def often() -> Iterator[None]:
+    """Let threads take turns often."""
+    with switching_often():
+        yield
 
 
 SETTINGS: list[dict[str, Any]] = [
@@ -105,9 +43,11 @@ class TestManyThreads:
     @pytest.mark.parametrize(("durability", "turns"), [("written", 1_000), ("buffered", 200)])
     def test_counts_are_right(self, tmp_path: Path, durability: Any, turns: int) -> None:
         """8 threads insert, update, delete and read 1,000 times each beside a flusher."""
-        sys.setswitchinterval(2e-4)
         path = tmp_path / "a"
-        with memdb.open(path, durability=durability, checkpoint_interval=500) as db:
+        with (
+            switching_often(2e-4),
+            memdb.open(path, durability=durability, checkpoint_interval=500) as db,
+        ):
             items = db.collection(Item)
             given: list[list[int]] = [[] for _ in range(self.THREADS)]
             is_over = threading.Event()
@@ -431,257 +371,3 @@ class TestReaders:
                     assert items[identity].n == identity
 
             run_all(and_then(is_over, write), *[until(is_over, read)] * 3)
-
-
-class TestWaiting:
-    def test_writers_wait_for_a_transaction(self, db: memdb.Database) -> None:
-        """Writers of other threads wait until the transaction has ended, readers do not."""
-        items = db.collection(Item)
-        items.insert_many([Item(0, 0), Item(0, 0)])
-        is_begun, has_read = threading.Event(), threading.Event()
-        order: list[str] = []
-
-        def holder() -> None:
-            with db.transaction():
-                items.update(1, n=1)
-                is_begun.set()
-                assert has_read.wait(30)
-                order.append("end")
-
-        def writer(write: Callable[[], object]) -> Callable[[], None]:
-            def run() -> None:
-                assert is_begun.wait(30)
-                write()
-                order.append("written")
-
-            return run
-
-        def begin() -> None:
-            with db.transaction():
-                items.update(1, lambda item: setattr(item, "n", item.n + 1))
-
-        def reader() -> None:
-            assert is_begun.wait(30)
-            assert [0, 0] == [item.n for item in items]
-            assert 0 == items[1].n
-            has_read.set()
-
-        run_all(
-            holder,
-            reader,
-            writer(lambda: items.insert(Item(1, 5))),
-            writer(lambda: items.insert_many([Item(1, 5)])),
-            writer(lambda: items.update(2, n=7)),
-            writer(begin),
-        )
-
-        assert ["end", *["written"] * 4] == order
-        assert [2, 7, 5, 5] == [item.n for item in items]
-
-    def test_transactions_take_turns(self) -> None:
-        """Transactions of many threads do not mix, and none waits for ever."""
-        with memdb.open(None) as db:
-            items = db.collection(Item)
-            items.insert_many([Item(0, 0), Item(0, 0)])
-
-            def work() -> None:
-                for number in range(100):
-                    with contextlib.suppress(ZeroDivisionError), db.transaction():
-                        first, second = items[1].n, items[2].n
-                        assert first == second
-                        items.update(1, n=first + 1)
-                        items.update(2, n=second + 1)
-                        if number % 4 == 0:
-                            raise ZeroDivisionError
-
-            run_all(*[work] * 4)
-
-            assert [300, 300] == [item.n for item in items]
-
-    def test_thread_in_the_context(self, db: memdb.Database) -> None:
-        """A thread that runs in a copy of the context is part of the transaction."""
-        items = db.collection(Item)
-        items.insert(Item(0, 0))
-        with contextlib.suppress(ZeroDivisionError), db.transaction():
-            items.update(1, n=1)
-            context = contextvars.copy_context()
-            seen: list[int] = []
-
-            def inside() -> None:
-                seen.append(items[1].n)
-                items.update(1, n=2)
-                items.insert(Item(0, 3))
-
-            run_all(lambda: context.run(inside), lambda: seen.append(items[1].n))
-            assert [0, 1] == sorted(seen)
-            assert [2, 3] == [item.n for item in items]
-            raise ZeroDivisionError
-
-        assert [0] == [item.n for item in items]
-
-    def test_threads_in_one_transaction(self) -> None:
-        """Several threads of one transaction lose no update of each other."""
-        with memdb.open(None) as db:
-            items = db.collection(Item)
-            items.insert(Item(0, 0))
-
-            def count() -> None:
-                for _ in range(100):
-                    items.update(1, lambda item: setattr(item, "n", item.n + 1))
-                    items.insert(Item(0, 0))
-
-            with db.transaction():
-                contexts = [contextvars.copy_context() for _ in range(4)]
-                run_all(*[lambda each=each: each.run(count) for each in contexts])  # type: ignore[misc]
-                assert (400, 401) == (items[1].n, len(items))
-
-            assert (400, 401) == (items[1].n, len(items))
-
-    def test_ended_in_another_thread(self) -> None:
-        """A transaction may end in another thread than it began in."""
-        with memdb.open(None) as db:
-            items = db.collection(Item)
-            scope = db.transaction()
-            scope.__enter__()
-            items.insert(Item(0, 1))
-            context = contextvars.copy_context()
-            run_all(lambda: context.run(scope.__exit__, None, None, None))
-            items.insert(Item(0, 2))
-            with db.transaction():
-                items.insert(Item(0, 3))
-
-            assert [1, 2, 3] == [item.n for item in items]
-
-
-class TestClosing:
-    @pytest.mark.parametrize("cache", ["all", "none"])
-    @pytest.mark.parametrize("has_file", [True, False])
-    def test_readers(self, tmp_path: Path, cache: Any, has_file: bool) -> None:
-        """A reader gets the right record or ClosedError when another thread closes."""
-        for turn in range(15):
-            db = memdb.open(tmp_path / str(turn) if has_file else None, cache=cache)
-            items = db.collection(Item)
-            items.insert_many([Item(0, number) for number in range(1, 1_500)])
-            started = threading.Barrier(5)
-
-            def read(
-                work: Callable[[], None], started: threading.Barrier = started
-            ) -> Callable[[], None]:
-                def run() -> None:
-                    work()
-                    started.wait()
-                    with pytest.raises(memdb.ClosedError):
-                        while True:
-                            work()
-
-                return run
-
-            def one(items: Any = items) -> None:
-                assert 7 == items[7].n
-
-            def scan(items: Any = items) -> None:
-                assert 1_499 == len(list(items))
-
-            def other(items: Any = items, db: memdb.Database = db) -> None:
-                items.count(F.n > 5)
-                items.history(5)
-                items.stats()
-                db.stats()
-
-            def close(db: memdb.Database = db, started: threading.Barrier = started) -> None:
-                started.wait()
-                db.close()
-
-            run_all(read(one), read(one), read(scan), read(other), close)
-
-    def test_writers(self, tmp_path: Path) -> None:
-        """What was acknowledged when another thread closes is in the file; nothing crashes."""
-        # In a process of its own, as writing behind the end of a mapped file kills it.
-        child = subprocess.run(
-            [sys.executable, "-c", _CLOSING_WRITERS, str(tmp_path)],
-            env={**os.environ, "PYTHONPATH": str(ROOT)},
-            capture_output=True,
-            text=True,
-            timeout=120,
-        )
-
-        assert ("done\n", "", 0) == (child.stdout, child.stderr, child.returncode)
-
-    def test_waiting_writer(self, db: memdb.Database) -> None:
-        """A writer that waits for a transaction in which the database is closed hears of it."""
-        items = db.collection(Item)
-        is_begun = threading.Event()
-
-        def holder() -> None:
-            with pytest.raises(memdb.ClosedError), db.transaction():
-                items.insert(Item(0, 0))
-                is_begun.set()
-                db.close()
-
-        def writer() -> None:
-            assert is_begun.wait(30)
-            with pytest.raises(memdb.ClosedError):
-                items.insert(Item(0, 0))
-
-        run_all(holder, writer, writer)
-
-    def test_two_closers(self, tmp_path: Path) -> None:
-        """Closing from several threads at once closes once."""
-        for turn in range(20):
-            db = memdb.open(tmp_path / str(turn))
-            db.collection(Item).insert(Item(0, 0))
-            run_all(*[db.close] * 4)
-
-            with memdb.open(tmp_path / str(turn)) as db:
-                assert (None, 1) == (db.recovery, len(db.collection(Item)))
-
-
-_CLOSING_WRITERS = """
-import sys, threading, time
-from dataclasses import dataclass
-import memdb
-
-@dataclass
-class Item:
-    n: int
-    id: int = 0
-
-sys.setswitchinterval(5e-6)
-for turn in range(40):
-    path = f"{sys.argv[1]}/{turn}"
-    db = memdb.open(path, durability=("written", "buffered", "synced")[turn % 3])
-    items, told, errors = db.collection(Item), [], []
-    items.insert(Item(0))
-
-    def write(kind):
-        try:
-            while True:
-                if kind == 0:
-                    told.append(items.insert(Item(1)))
-                elif kind == 1:
-                    told.extend(items.insert_many([Item(1), Item(2)]))
-                else:
-                    with db.transaction():
-                        identity = items.insert(Item(1))
-                        items.update(1, n=identity)
-                    told.append(identity)
-        except memdb.ClosedError:
-            pass
-        except BaseException as error:
-            errors.append(error)
-
-    threads = [threading.Thread(target=write, args=(kind,)) for kind in range(3)]
-    for thread in threads:
-        thread.start()
-    time.sleep(0.001 * (turn % 4))
-    db.close()
-    for thread in threads:
-        thread.join()
-    assert not errors, errors
-    with memdb.open(path) as db:
-        there = set(db.collection(Item).ids())
-        assert db.recovery is None, db.recovery
-        assert set(told) <= there, set(told) - there
-        assert db.check() == []
-print("done")
-"""

@@ -52,7 +52,9 @@ class TestRecords:
     ) -> None:
         """Changing what was inserted, read, found, iterated or given to a predicate is not seen."""
         settings: Any = {"serializer": serializer, "cloner": cloner, "cache": cache}
-        with memdb.open(tmp_path / "a", **settings) as db:
+        # With a file in half of the cases: each costs some syncs.
+        path = tmp_path / "a" if cache == "all" else None
+        with memdb.open(path, **settings) as db:
             collection = db.collection(kind.target)
             deeply = cloner != "fields"
             original = make(kind)
@@ -76,10 +78,11 @@ class TestRecords:
             self._check_writes(collection, kind, deeply)
             state = dict(collection.items())
             versions = [each.record for each in collection.history(1)]
-        with memdb.open(tmp_path / "a", "r") as db:
-            assert_exact(dict(db.collection(kind.target).items()), state)
-            found = [each.record for each in db.collection(kind.target).history(1)]
-            assert_exact(found, versions)
+        if path is not None:
+            with memdb.open(path, "r", trusted_serializers=["pickle"]) as db:
+                assert_exact(dict(db.collection(kind.target).items()), state)
+                found = [each.record for each in db.collection(kind.target).history(1)]
+                assert_exact(found, versions)
 
     def _check_writes(
         self, collection: memdb.Collection[Any], kind: RecordKind, deeply: bool

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import os
 import struct
 import sys
@@ -15,6 +14,7 @@ import pytest
 
 import memdb
 from memdb.storage._blocks import checksum64
+from tests.support.own_serializer import PATH
 from tests.support.samples import KINDS, SERIALIZERS, RecordKind
 
 VERSION_OFFSET = 8
@@ -63,7 +63,7 @@ class TestOpening:
         with memdb.open(path, serializer=serializer) as db:
             record = kind.make({"name": "żółw", "n": 2**70})
             identity = db.collection(kind.target).insert(record)
-        with memdb.open(path) as db:
+        with memdb.open(path, trusted_serializers=["pickle"]) as db:
             found = db.collection(kind.target)[identity]
 
         assert kind.make(kind.values(record), identity) == found
@@ -133,15 +133,42 @@ class TestOpening:
     def test_change_of_serializer(self, path: Path) -> None:
         """A file may be opened with another serializer each time; old records stay readable."""
         for number, serializer in enumerate([*SERIALIZERS, *reversed(SERIALIZERS)], 1):
-            with memdb.open(path, serializer=serializer) as db:
+            with memdb.open(path, serializer=serializer, trusted_serializers=["pickle"]) as db:
                 people = db.collection(Person)
                 people.insert(Person(serializer, ["x"]))
                 people.update(1, tags=[serializer])
                 assert number == len(list(people))
-        with memdb.open(path, "r", serializer="json") as db:
+        with memdb.open(path, "r", config={"trusted_serializers": ["pickle"]}) as db:
             names = [person.name for person in db.collection(Person)]
 
         assert [*SERIALIZERS, *reversed(SERIALIZERS)] == names
+
+    @pytest.mark.parametrize("serializer", ["pickle", PATH])
+    def test_what_may_run_code_must_be_named(self, path: Path, serializer: str) -> None:
+        """A file can't make its reader unpickle or import: only the program's own naming can."""
+        with memdb.open(path) as db:
+            people = db.collection(Person, serializer=serializer)
+            people.insert(Person("Ann"))
+        with memdb.open(path) as db:
+            people = db.collection(Person)
+            people.insert(Person("Bob"))
+            for read in (
+                lambda: people[1],
+                lambda: list(people),
+                lambda: people.history(1),
+                lambda: people.update(1, name="x"),
+            ):
+                with pytest.raises(memdb.DecodeError, match="trusted_serializers"):
+                    read()
+            assert ("Bob", [1, 2]) == (people[2].name, people.ids())
+        for settings in (
+            {"serializer": serializer},
+            {"trusted_serializers": ["other:one", serializer]},
+        ):
+            with memdb.open(path, "r", **settings) as db:
+                assert ["Ann", "Bob"] == [person.name for person in db.collection(Person)]
+        with memdb.open(path, "r") as db:
+            assert "Ann" == db.collection(Person, serializer=serializer)[1].name
 
     def test_class_that_gained_a_field(self, path: Path) -> None:
         """Records of an older form of the class get the defaults, each its own."""
@@ -587,109 +614,3 @@ class TestMaintenance:
             assert f"<Database {path} (mode rw)>" == repr(db)
             assert "<Database memory (mode rw)>" == repr(memory)
         assert f"<Database {path} (closed)>" == repr(db)
-
-
-def _calls(db: memdb.Database) -> dict[str, Callable[[], Any]]:
-    """Return a call of each public method that must refuse a closed database."""
-    people = db.collection(Person)
-    return {
-        "collection": lambda: db.collection("other"),
-        "collections": db.collections,
-        "transaction": lambda: db.transaction().__enter__(),
-        "flush": db.flush,
-        "checkpoint": db.checkpoint,
-        "check": db.check,
-        "stats": db.stats,
-        "Collection.get": lambda: people.get(1),
-        "Collection.__getitem__": lambda: people[1],
-        "Collection.__contains__": lambda: 1 in people,
-        "Collection.__len__": lambda: len(people),
-        "Collection.__iter__": lambda: iter(people),
-        "Collection.ids": people.ids,
-        "Collection.items": people.items,
-        "Collection.find": lambda: [people.find(name="a"), people.find(id=1)],
-        "Collection.find_all": people.find_all,
-        "Collection.count": people.count,
-        "Collection.exists": people.exists,
-        "Collection.history": lambda: people.history(1),
-        "Collection.stats": people.stats,
-        "Collection.insert": lambda: people.insert(Person("a")),
-        "Collection.insert_many": lambda: people.insert_many([]),
-        "Collection.put": lambda: people.put(Person("a", id=1)),
-        "Collection.update": lambda: people.update(1, name="b"),
-        "Collection.edit": lambda: people.edit(1).__enter__(),
-        "Collection.delete": lambda: people.delete(1),
-        "Collection.__delitem__": lambda: people.__delitem__(1),
-        "Collection.clear": people.clear,
-    }
-
-
-# What answers on a closed database as well.
-_ANSWERS = {
-    *("path", "recovery", "is_closed", "close", "__repr__", "__enter__", "__exit__"),
-    *("Collection.name", "Collection.__repr__", "Collection.__bool__"),
-}
-
-
-class TestUseAfterClose:
-    @pytest.mark.parametrize("name", _calls(memdb.open(None)))
-    @pytest.mark.parametrize("cache", ["all", "none"])
-    def test_is_refused(self, tmp_path: Path, name: str, cache: str) -> None:
-        """Every method of a closed database says that it is closed, cached or not."""
-        for path in (None, tmp_path / "a"):
-            db = memdb.open(path, cache=cache)
-            people = db.collection(Person)
-            people.insert(Person("a"))
-            people.get(1)
-            call = _calls(db)[name]
-            db.close()
-            with pytest.raises(memdb.ClosedError, match="is closed") as caught:
-                call()
-            assert isinstance(caught.value, ValueError)
-
-    def test_no_method_is_forgotten(self) -> None:
-        """The list above has every public method."""
-
-        def public(cls: type[Any], prefix: str) -> set[str]:
-            return {
-                prefix + name
-                for name, value in vars(cls).items()
-                if (callable(value) or isinstance(value, property))
-                and (not name.startswith("_") or name.startswith("__"))
-                and name not in ("__init__", "__class_getitem__", "__orig_bases__")
-            }
-
-        expected = public(memdb.Database, "") | public(memdb.Collection, "Collection.")
-
-        assert expected == set(_calls(memdb.open(None))) | _ANSWERS
-
-    def test_iteration_over_the_end(self) -> None:
-        """An iteration that goes on after the close ends in the same error."""
-        for cache in ("all", "none"):
-            db = memdb.open(None, cache=cache)
-            people = db.collection(Person)
-            people.insert_many([Person("a")] * 5_000)
-            iterations = [iter(people), people.items()]
-            for each in iterations:
-                next(each)
-            db.close()
-            for each in iterations:
-                with pytest.raises(memdb.ClosedError):
-                    list(each)
-
-    def test_properties_answer(self, path: Path) -> None:
-        """What a handle is can be asked for ever."""
-        db = memdb.open(path)
-        people = db.collection(Person)
-        assert not db.is_closed
-        db.close()
-
-        assert (True, str(path), None, "Person") == (
-            db.is_closed,
-            db.path,
-            db.recovery,
-            people.name,
-        )
-        assert inspect.isclass(type(people))
-        with pytest.raises(memdb.ClosedError), db:
-            db.flush()

@@ -341,9 +341,7 @@ class TestOSFile(FileContract):
 
         assert (False, b"theirs") == found
 
-    def test_sync_reaches_the_system(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_sync_reaches_the_system(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """A sync is one of the system, and its failure comes out."""
         calls = []
         name = "fdatasync" if hasattr(os, "fdatasync") else "fsync"

@@ -39,7 +39,9 @@ GROUPS = st.lists(st.tuples(st.sampled_from((0, 1, 1, 1, 2, 63, 64, 65, 300)), s
 
 
 @given(GROUPS, st.data())
-def test_pointers_come_in_order_of_slots(groups: list[tuple[int, int]], data: st.DataObject) -> None:
+def test_pointers_come_in_order_of_slots(
+    groups: list[tuple[int, int]], data: st.DataObject
+) -> None:
     """Any range of slots gives its pointers, however they lie in the file."""
     file, slots = mapped(groups)
     total = sum(count for count, _ in groups)

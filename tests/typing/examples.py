@@ -1,0 +1,84 @@
+"""What type checkers and editors must know; read by test_typing.py, never run.
+
+A line that ends in ``# error: CODE`` must be refused with that code, all others be accepted.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Literal, assert_type
+
+import msgspec
+
+import memdb
+from memdb import F
+
+
+@dataclass
+class Person:
+    first_name: str
+    age: int = 0
+    id: int = 0
+
+
+class City(msgspec.Struct):
+    name: str
+    id: int = 0
+
+
+db = memdb.open("people.memdb", durability="synced")
+memory = memdb.open(None)
+assert_type(db, memdb.Database)
+people = db.collection(Person, cache=10)
+cities = db.collection(City, name="cities")
+events = db.collection("events")
+assert_type(people, memdb.Collection[Person])
+assert_type(events, memdb.Collection[dict[str, Any]])
+
+# Reading knows the class.
+assert_type(people[1], Person)
+assert_type(people[1].first_name, str)
+assert_type(people.get(1), Person | None)
+assert_type(people.get(1, "none"), Person | str)
+assert_type(cities[1].name, str)
+assert_type([person.age for person in people], list[int])
+assert_type(dict(people.items()), dict[int, Person])
+assert_type(people.ids(), list[int])
+assert_type(people.find(F.age > 5), Person | None)
+many = people.find_all(lambda person: person.age > 5, first_name="Ann")
+assert_type(many, list[Person])
+assert_type(people.count(), int)
+assert_type(people.exists(age=5), bool)
+assert_type(people.history(1)[0].record, Person | None)
+assert_type(people.stats().live.count, int)
+assert_type(1 in people, bool)
+
+# Writing takes the class only.
+assert_type(people.insert(Person("Ann")), int)
+assert_type(people.insert_many(Person(name) for name in "ab"), list[int])
+outcome = people.put(Person("Ann", id=1)).outcome
+assert_type(outcome, Literal["inserted", "updated", "unchanged"])
+assert_type(people.update(1, first_name="Ann"), bool)
+people.update(1, Person("Ann"))
+people.update(1, lambda person: Person(person.first_name))
+with people.edit(1) as copy:
+    assert_type(copy, Person)
+with db.transaction():
+    del people[1]
+events.insert({"anything": 1})
+
+# Mistakes are found.
+people.insert(City("Rome"))  # error: arg-type
+people.insert({"first_name": "Ann"})  # error: arg-type
+people.insert_many([City("Rome")])  # error: list-item
+people.put(None)  # error: arg-type
+people.update(1, City("Rome"))  # error: arg-type
+people.update("1", first_name="Ann")  # error: arg-type
+people.delete("1")  # error: arg-type
+print(people["1"])  # error: index
+print(people[1].frist_name)  # error: attr-defined
+print(people.get(1).first_name)  # error: union-attr
+people.find_all(lambda person: person.agee > 5)  # error: attr-defined
+events.insert(Person("Ann"))  # error: arg-type
+memdb.open("people.memdb", "w")  # error: arg-type
+memdb.open(5)  # error: arg-type
+db.collection(Person, cache=1.5)  # error: call-overload
+db.flush(1)  # error: call-arg
