@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+import numpy as np
+
 from memdb.storage._blocks import BlockHeader, checksum32, unpack_catalogue, unpack_checked
 from memdb.storage._constants import (
     ALIGNMENT,
@@ -15,6 +17,7 @@ from memdb.storage._constants import (
     MAGIC_OFFSET,
     POINTER,
     POINTER_BYTES,
+    POINTER_DTYPE,
     POINTER_LAST_OF_COMMIT,
     Kind,
 )
@@ -76,9 +79,10 @@ def _findings(log: Log, reader: MapReader, end: int, versions: int) -> Iterator[
             yield from _check_commit(reader, header, pointers, collections, writers)
             if slot:
                 if _mapped(log, reader, slot, header.count) != pointers:
+                    name = _differing_field(log, slot, pointers)
                     yield Finding(
                         header.pointers_offset,
-                        "a checkpoint has other pointers for the versions of this commit",
+                        f"a checkpoint has another {name} for the versions of this commit",
                     )
                 slot += header.count
         else:
@@ -101,6 +105,14 @@ def _mapped(log: Log, reader: MapReader, slot: int, count: int) -> bytes:
     if count == 1:
         return bytes(reader.read(log.positions[slot], POINTER_BYTES))
     return log.pointers(slot, slot + count).tobytes()
+
+
+def _differing_field(log: Log, slot: int, pointers: bytes) -> str:
+    """Return the first field in which the pointer map differs from a commit's pointers."""
+    own = np.frombuffer(pointers, POINTER_DTYPE)
+    mapped = log.pointers(slot, slot + len(own))
+    assert POINTER_DTYPE.names is not None
+    return next(name for name in POINTER_DTYPE.names if not np.array_equal(mapped[name], own[name]))
 
 
 def _next_block(log: Log, reader: MapReader, offset: int, end: int) -> BlockHeader | None:
@@ -127,8 +139,8 @@ def _check_commit(
         yield Finding(header.offset, "the commit has no versions")
     expected = header.payload_offset
     seen: set[tuple[int, int]] = set()
-    last_where = header.pointers_offset + (header.count - 1) * POINTER_BYTES
     where = header.pointers_offset
+    are_last: list[int] = []
     for row in POINTER.iter_unpack(pointers):
         identity, at, length, checksum, collection, writer, kind, flags, _ = row
         name = f"the version of record {identity}"
@@ -142,12 +154,13 @@ def _check_commit(
             yield Finding(where, f"{name} points to byte {at}, {expected} was expected")
         if length and checksum32(reader.read(at, length)) != checksum:
             yield Finding(at, f"the bytes of record {identity} do not match their checksum")
-        if (flags & POINTER_LAST_OF_COMMIT != 0) != (where == last_where):
-            yield Finding(where, f"{name} is marked wrong as to the end of the commit")
-        if (collection, identity) in seen:
-            yield Finding(where, f"record {identity} occurs twice in the commit")
+        are_last.append(flags & POINTER_LAST_OF_COMMIT)
         seen.add((collection, identity))
         expected += length
         where += POINTER_BYTES
     if expected != header.payload_offset + header.payload_bytes:
         yield Finding(header.payload_offset, "the payload has another length than its records")
+    if are_last and are_last != [0] * (header.count - 1) + [POINTER_LAST_OF_COMMIT]:
+        yield Finding(header.pointers_offset, "the end of the commit is marked wrong")
+    if len(seen) != header.count:
+        yield Finding(header.pointers_offset, "a record occurs twice in the commit")

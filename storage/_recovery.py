@@ -117,6 +117,23 @@ class LogState:
                 self.last_identities[collection] = highest
 
 
+class _Snapshot:
+    """What lies behind the root's log end, read at once.
+
+    For a reader: a busy writer appends faster than a walk goes, which would chase it for long.
+    """
+
+    def __init__(self, file: File, start: int) -> None:
+        self._start = start
+        self._data = file.read(start, max(file.length() - start, 0))
+        self.length = start + len(self._data)
+
+    def read(self, offset: int, size: int) -> bytes:
+        """Return ``size`` bytes from ``offset``, fewer only at the end."""
+        start = offset - self._start
+        return self._data[start : start + size]
+
+
 @dataclass(frozen=True, slots=True)
 class Tail:
     """What follows the last valid block.
@@ -132,8 +149,14 @@ class Tail:
     next_block: int | None
 
 
-class _Reader(Protocol):
-    """Gives pieces of a file."""
+class Source(Protocol):
+    """Gives pieces of a file.
+
+    Attributes:
+        length: Where the file ends.
+    """
+
+    length: int
 
     def read(self, offset: int, size: int) -> bytes | memoryview:
         """Return ``size`` bytes from ``offset``, fewer only at the end of the file."""
@@ -144,6 +167,7 @@ class MapReader:
 
     def __init__(self, data: mmap.mmap) -> None:
         self._view = memoryview(data)
+        self.length = len(data)
 
     def read(self, offset: int, size: int) -> memoryview:
         """Return ``size`` bytes from ``offset``, fewer only at the end of the map."""
@@ -155,6 +179,7 @@ class Window:
 
     def __init__(self, file: File) -> None:
         self._file = file
+        self.length = file.length()
         self._start = 0
         self._data = b""
 
@@ -257,8 +282,9 @@ def load(file: File, access: MapAccess) -> tuple[LogState, Tail, mmap.mmap]:
     is_reader = access == "read"
     for attempt in range(_READER_ATTEMPTS if is_reader else 1):
         end = state.end
-        walk(file, state)
-        tail = read_tail(file, state)
+        source = _Snapshot(file, end) if is_reader else Window(file)
+        walk(file, source, state)
+        tail = read_tail(source, state)
         # A writer may have been in the middle of the block at the end. If so, it is whole now.
         if tail.next_block is None or (attempt and state.end == end):
             break
@@ -272,12 +298,12 @@ def load(file: File, access: MapAccess) -> tuple[LogState, Tail, mmap.mmap]:
     return state, tail, data
 
 
-def walk(file: File, state: LogState) -> None:
+def walk(file: File, source: Source, state: LogState) -> None:
     """Take in the valid blocks from the end of the log on.
 
     Cost: O(blocks and their payloads), at most about a checkpoint interval after a crash.
     """
-    for header, data in _blocks(file, state):
+    for header, data in _blocks(source, state):
         if header.magic == COMMIT_MAGIC:
             _take_commit(state, header, data)
         elif header.magic == CATALOGUE_MAGIC:
@@ -285,30 +311,30 @@ def walk(file: File, state: LogState) -> None:
             state.catalogue = unpack_catalogue(body[: header.payload_bytes - CHECKSUM_BYTES])
             state.catalogue_offset = header.offset
         else:
-            _take_checkpoint(file, Window(file), state, header)
+            _take_checkpoint(file, source, state, header)
         state.note(header)
 
 
-def _take_commit(state: LogState, header: BlockHeader, data: bytes) -> None:
-    pointers = np.frombuffer(data, POINTER_DTYPE, header.count, BLOCK_BYTES)
-    if header.count == 1:
-        collection, identity = int(pointers["collection"][0]), int(pointers["identity"][0])
-        if identity > state.last_identities.get(collection, 0):
-            state.last_identities[collection] = identity
-    else:
-        state.note_identities(pointers)
+def _take_commit(state: LogState, header: BlockHeader, data: bytes | memoryview) -> None:
     slot = state.map.next_slot
     state.map.add_run(slot, header.timestamp)
-    state.map.extend(header.pointers_offset, header.count)
+    if header.count == 1:
+        identity, _, _, _, collection, *_ = POINTER.unpack_from(data, BLOCK_BYTES)
+        if identity > state.last_identities.get(collection, 0):
+            state.last_identities[collection] = identity
+        state.map.positions.append(header.pointers_offset)
+    else:
+        state.note_identities(np.frombuffer(data, POINTER_DTYPE, header.count, BLOCK_BYTES))
+        state.map.extend(header.pointers_offset, header.count)
     if header.count >= LARGE_COMMIT:
         state.large_commits.append((slot, header.offset, header.count))
     state.replayed_commits += 1
     state.replayed_versions += header.count
 
 
-def _take_checkpoint(file: File, reader: _Reader, state: LogState, header: BlockHeader) -> None:
+def _take_checkpoint(file: File, source: Source, state: LogState, header: BlockHeader) -> None:
     """A checkpoint behind the root's one: link it, its versions are known from the walk."""
-    checkpoint = _read_checkpoint(file, reader, state, header)
+    checkpoint = _read_checkpoint(file, source, state, header)
     while state.chain and state.chain[-1].offset != checkpoint.previous:
         state.chain.pop()
     count = state.map.next_slot - checkpoint.first_slot
@@ -325,24 +351,22 @@ def _link(header: BlockHeader, checkpoint: Checkpoint, count: int) -> LinkedChec
     return LinkedCheckpoint(header.offset, checkpoint.first_slot, count, has_large)
 
 
-def _blocks(file: File, state: LogState) -> Iterator[tuple[BlockHeader, bytes]]:
+def _blocks(source: Source, state: LogState) -> Iterator[tuple[BlockHeader, bytes | memoryview]]:
     """Give the valid blocks from the end of the log on, as headers and whole bytes."""
-    window = Window(file)
-    length = file.length()
     while True:
-        header = valid_header(window, state.file_id, state.end, length)
+        header = valid_header(source, state.file_id, state.end, source.length)
         if header is None or header.sequence != state.sequence + 1:
             return
-        data = window.read(header.offset, header.payload_offset - header.offset)
-        data = window.read(header.offset, len(data) + header.payload_bytes)
+        size = header.payload_offset - header.offset + header.payload_bytes
+        data = source.read(header.offset, size)
         if not _is_payload_valid(header, data, state.file_id):
             return
         yield header, data
 
 
-def valid_header(window: _Reader, file_id: int, offset: int, length: int) -> BlockHeader | None:
+def valid_header(source: Source, file_id: int, offset: int, length: int) -> BlockHeader | None:
     """Return the header at ``offset`` if it and its pointers match their checksum."""
-    data = window.read(offset, BLOCK_BYTES)
+    data = source.read(offset, BLOCK_BYTES)
     if len(data) < BLOCK_BYTES:
         return None
     unpacked = unpack_block(data, offset)
@@ -351,11 +375,11 @@ def valid_header(window: _Reader, file_id: int, offset: int, length: int) -> Blo
     checksum, header = unpacked
     if header.payload_offset + header.payload_bytes > length:
         return None
-    data = window.read(offset, header.payload_offset - offset)
+    data = source.read(offset, header.payload_offset - offset)
     return header if checksum64(data[CHECKSUM_BYTES:], file_id) == checksum else None
 
 
-def _is_payload_valid(header: BlockHeader, data: bytes, file_id: int) -> bool:
+def _is_payload_valid(header: BlockHeader, data: bytes | memoryview, file_id: int) -> bool:
     start = header.payload_offset - header.offset
     if len(data) < start + header.payload_bytes:
         return False
@@ -377,7 +401,7 @@ def _is_payload_valid(header: BlockHeader, data: bytes, file_id: int) -> bool:
 
 
 def _read_checked_block(
-    file: File, reader: _Reader, state: LogState, offset: int, magic: bytes
+    file: File, reader: Source, state: LogState, offset: int, magic: bytes
 ) -> BlockHeader:
     """Return the header of a block that a root or a checkpoint names; it must be valid."""
     header = valid_header(reader, state.file_id, offset, state.root.log_end)
@@ -392,7 +416,7 @@ def _read_checked_block(
 
 
 def _read_body(
-    file: File, reader: _Reader, state: LogState, header: BlockHeader
+    file: File, reader: Source, state: LogState, header: BlockHeader
 ) -> bytes | memoryview:
     payload = reader.read(header.payload_offset, header.payload_bytes)
     body = unpack_checked(payload, state.file_id)
@@ -407,12 +431,12 @@ def _read_body(
 
 
 def _read_checkpoint(
-    file: File, reader: _Reader, state: LogState, header: BlockHeader
+    file: File, reader: Source, state: LogState, header: BlockHeader
 ) -> Checkpoint:
     return unpack_checkpoint(_read_body(file, reader, state, header), file.path, header.offset)
 
 
-def _load_checkpoints(file: File, reader: _Reader, state: LogState) -> None:
+def _load_checkpoints(file: File, reader: Source, state: LogState) -> None:
     """Follow the chain from the root and fill the pointer map from it."""
     root = state.root
     chain: list[tuple[BlockHeader, Checkpoint]] = []
@@ -431,7 +455,7 @@ def _load_checkpoints(file: File, reader: _Reader, state: LogState) -> None:
 
 
 def _load_checkpoint(
-    file: File, reader: _Reader, state: LogState, header: BlockHeader, checkpoint: Checkpoint
+    file: File, reader: Source, state: LogState, header: BlockHeader, checkpoint: Checkpoint
 ) -> None:
     slots = state.map
     before = slots.next_slot
@@ -455,7 +479,7 @@ def _load_checkpoint(
     state.chain.append(_link(header, checkpoint, slots.next_slot - before))
 
 
-def _load_catalogue(file: File, reader: _Reader, state: LogState) -> None:
+def _load_catalogue(file: File, reader: Source, state: LogState) -> None:
     offset = state.root.catalogue
     if offset:
         header = _read_checked_block(file, reader, state, offset, CATALOGUE_MAGIC)
@@ -463,32 +487,31 @@ def _load_catalogue(file: File, reader: _Reader, state: LogState) -> None:
         state.catalogue_offset = offset
 
 
-def read_tail(file: File, state: LogState) -> Tail:
+def read_tail(source: Source, state: LogState) -> Tail:
     """Return what follows the end of the log."""
-    start, length = state.end, file.length()
+    start, length = state.end, source.length
     last, next_block = start, None
     for offset in range(start, length, _CHUNK_BYTES):
         # A magic may lie across the border of two pieces.
-        data = file.read(offset, _CHUNK_BYTES + MAGIC_OFFSET)
+        data = bytes(source.read(offset, _CHUNK_BYTES + MAGIC_OFFSET))
         stripped = len(data.rstrip(b"\0"))
         if stripped:
             last = max(last, offset + stripped)
             if next_block is None:
-                next_block = _find_block(file, state, offset, data, length)
-    torn = file.read(start, last - start)
+                next_block = _find_block(source, state, offset, data)
+    torn = bytes(source.read(start, last - start))
     return Tail(torn, max(length - last, 0), next_block)
 
 
-def _find_block(file: File, state: LogState, start: int, data: bytes, length: int) -> int | None:
+def _find_block(source: Source, state: LogState, start: int, data: bytes) -> int | None:
     """Return the offset of a valid block with a higher sequence whose magic is in ``data``."""
-    window = Window(file)
     at = data.find(ANY_MAGIC)
     while at >= 0:
         offset = start + at - MAGIC_OFFSET
-        if offset >= state.end and offset % ALIGNMENT == 0:
-            header = valid_header(window, state.file_id, offset, length)
-            # At the end itself only the payload can be bad: that block is the torn one.
-            if header and header.sequence > state.sequence and offset > state.end:
+        # At the end itself only the payload can be bad: that block is the torn one.
+        if offset > state.end and offset % ALIGNMENT == 0:
+            header = valid_header(source, state.file_id, offset, source.length)
+            if header is not None and header.sequence > state.sequence:
                 return offset
         at = data.find(ANY_MAGIC, at + 1)
     return None
