@@ -143,6 +143,9 @@ class Collection(Generic[T]):
         store = self._store
         store.engine.log.raise_if_closed()
         count = len(store.identities)
+        if store.engine.is_publishing:
+            with store.engine.log.lock:
+                count = len(store.identities)
         transaction = store.engine.current()
         if transaction is not None:
             for identity, payload in transaction.changes(store).items():

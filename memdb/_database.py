@@ -73,7 +73,11 @@ def open(
             flush_interval_s=resolved.flush_interval,
             checkpoint_interval=resolved.checkpoint_interval,
         )
-    return Database(Engine(log, resolved, mode))
+    try:
+        return Database(Engine(log, resolved, mode))
+    except BaseException:
+        log.close()
+        raise
 
 
 class Database:

@@ -155,10 +155,13 @@ class Engine:
     def register(self, store: Store) -> None:
         """Enter a collection and its writer into the catalogue; the lock is held."""
         collections, writers = list(self.collections), list(self.writers)
-        collection_id, writer_id = store.collection_id, store.writer_id
+        # Looked for, though the store has no numbers: an interrupt may have come between the
+        # catalogue and the store.
+        collection_id = self.collection_id(store.name)
         if not collection_id:
             collection_id = 1 + max((entry["id"] for entry in collections), default=0)
             collections.append({"id": collection_id, "name": store.name})
+        writer_id = self.writer_id(collection_id, store.schema)
         if not writer_id:
             writer_id = 1 + max((entry["id"] for entry in writers), default=0)
             writers.append({"id": writer_id, "collection": collection_id, "schema": store.schema})

@@ -109,7 +109,7 @@ class Store:
         self.collection_id = engine.collection_id(name)
         self.writer_id = engine.writer_id(self.collection_id, self.schema)
         self.identities = self._build_identities(has_identity_index)
-        self.pointer_ends = self._make_pointer_ends()
+        self.pointer_ends = self._make_pointer_ends(self.collection_id, self.writer_id)
 
     def _build_identities(self, has_index: bool) -> Identities:
         log = self.engine.log
@@ -140,17 +140,18 @@ class Store:
 
     def set_numbers(self, collection_id: int, writer_id: int) -> None:
         """Take the numbers that the catalogue gave."""
-        self.collection_id, self.writer_id = collection_id, writer_id
-        self.pointer_ends = self._make_pointer_ends()
+        pointer_ends = self._make_pointer_ends(collection_id, writer_id)
+        # No call between: an interrupt must not leave the number of a writer without the rest.
+        self.collection_id, self.pointer_ends = collection_id, pointer_ends
+        self.writer_id = writer_id
         if self.on_numbers is not None:
             self.on_numbers()
 
-    def _make_pointer_ends(self) -> dict[Kind, bytes]:
+    @staticmethod
+    def _make_pointer_ends(collection_id: int, writer_id: int) -> dict[Kind, bytes]:
         """Return the constant end of a pointer of this collection for each kind."""
         return {
-            kind: pointer_end(
-                self.collection_id, 0 if kind is Kind.DELETED else self.writer_id, kind
-            )
+            kind: pointer_end(collection_id, 0 if kind is Kind.DELETED else writer_id, kind)
             for kind in Kind
         }
 

@@ -177,11 +177,16 @@ class TransactionScope:
     ) -> None:
         transaction, engine = self._transaction, self._engine
         assert transaction is not None
-        if engine.transaction is not transaction or transaction.depth != self._depth:
+        if engine.transaction is not transaction:
             engine.log.raise_if_closed()
-            raise TransactionError(
-                f"{engine.place}: transactions end in the reverse order of their beginning."
-            )
+            raise self._out_of_order()
+        if transaction.depth != self._depth:
+            # A savepoint inside did not end: an interrupt hit its end, or they are mixed up.
+            while transaction.depth > self._depth:
+                transaction.pop(keep=False)
+            if exc_type is None:
+                engine.end(transaction)
+                raise self._out_of_order()
         if self._depth > 1:
             transaction.pop(keep=exc_type is None)
             self._depth = 0
@@ -192,6 +197,12 @@ class TransactionScope:
             engine.end(transaction)
         if engine.is_synced:
             engine.log.sync_to(end)
+
+    def _out_of_order(self) -> TransactionError:
+        return TransactionError(
+            f"{self._engine.place}: transactions end in the reverse order of their beginning."
+            " Nothing of this one was kept."
+        )
 
     def __del__(self) -> None:
         # An interrupt (Ctrl-C) can hit where no `finally` reaches: on the way into __exit__.

@@ -254,6 +254,8 @@ class OSFile:
         The lock belongs to the open file description, which a forked child and the maps
         share: without the explicit unlock it would live as long as any of them.
         """
+        if self._fd < 0:
+            return
         if self._is_locked and not keep_lock:
             if sys.platform == "win32":  # pragma: no cover
                 os.lseek(self._fd, 1 << 62, os.SEEK_SET)

@@ -308,6 +308,8 @@ class Log:
         # The lock for syncing, so that none is under way when the file goes.
         with self.sync_lock:
             if self.is_closed:
+                # An interrupt may have left the second half to this call.
+                self._release()
                 return
             is_changed = self._limit or self.recovery is not None
             try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from bisect import bisect_right
+from bisect import bisect_left
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -28,18 +28,17 @@ class PointerMap:
 
     Attributes:
         positions: Slot -> offset of its pointer in the file.
-        run_slots: First slot of each run of equal commit times (to a millisecond).
-        run_times: Commit time of the run, nanoseconds since 1970-01-01 UTC.
+        time_runs: (first slot, commit time) of each run of equal times (to a millisecond),
+            nanoseconds since 1970-01-01 UTC. One list, so that an interrupt finds no half of it.
     """
 
-    __slots__ = ("_rows", "positions", "run_slots", "run_times")
+    __slots__ = ("_rows", "positions", "time_runs")
 
     def __init__(self) -> None:
         self.positions: array[int] = array("Q", [0])
         # (first slot, offset, count) of pointers that lie in a row.
         self._rows: list[tuple[int, int, int]] = []
-        self.run_slots: list[int] = []
-        self.run_times: list[int] = []
+        self.time_runs: list[tuple[int, int]] = []
 
     def __len__(self) -> int:
         """Return the number of versions."""
@@ -61,36 +60,35 @@ class PointerMap:
     def cut(self, next_slot: int) -> None:
         """Take back the slots from ``next_slot`` on."""
         del self.positions[next_slot:]
-        while self.run_slots and self.run_slots[-1] >= next_slot:
-            self.run_slots.pop()
-            self.run_times.pop()
+        while self.time_runs and self.time_runs[-1][0] >= next_slot:
+            self.time_runs.pop()
         while self._rows and self._rows[-1][0] >= next_slot:
             self._rows.pop()
 
     def add_run(self, slot: int, timestamp: int) -> None:
         """Note that versions from ``slot`` on were committed at ``timestamp``."""
         if timestamp >= self.next_run:
-            self.run_slots.append(slot)
-            self.run_times.append(timestamp)
+            self.time_runs.append((slot, timestamp))
 
     @property
     def next_run(self) -> int:
         """The time from which a commit starts a new run."""
-        return self.run_times[-1] + RUN_NANOSECONDS if self.run_times else 0
+        return self.time_runs[-1][1] + RUN_NANOSECONDS if self.time_runs else 0
+
+    def _run_of(self, slot: int) -> int:
+        """Return the index of the time run that the slot is in."""
+        return bisect_left(self.time_runs, (slot + 1, 0)) - 1
 
     def time_of(self, slot: int) -> int:
         """Return when the version was committed, to a millisecond, in nanoseconds."""
-        return self.run_times[bisect_right(self.run_slots, slot) - 1]
+        return self.time_runs[self._run_of(slot)][1]
 
     def runs(self, first_slot: int) -> Array:
         """Return the time runs from ``first_slot`` on, (n,) PAIR_DTYPE.
 
         The first one starts at ``first_slot``.
         """
-        start = bisect_right(self.run_slots, first_slot) - 1
-        runs = np.empty(len(self.run_slots) - start, PAIR_DTYPE)
-        runs["key"] = self.run_slots[start:]
-        runs["value"] = self.run_times[start:]
+        runs = np.array(self.time_runs[self._run_of(first_slot) :], PAIR_DTYPE)
         runs["key"][0] = first_slot
         return runs
 

@@ -92,7 +92,7 @@ class Outcome:
             with log.lock:
                 slot = log.append_batch(pointers, b"later")
             assert log.read(slot)[3] == b"later"
-        log.close()
+            log.close()
 
 
 def judge(whole: list[Version | None], outcome: Outcome, *, may_lose_tail: bool) -> str:
@@ -128,7 +128,7 @@ def check_flips(data: bytes, kind: str, mode: Literal["rw", "r"], bits: Any, off
     wrong = {}
     for offset in offsets:
         for bit in bits(offset):
-            outcome = Outcome(flip(data, offset, bit), mode, write=offset % 8 == bit)
+            outcome = Outcome(flip(data, offset, bit), mode, write=offset % 64 == 8 * bit)
             verdict = judge(whole, outcome, may_lose_tail=kind == "killed")
             if not verdict and len(outcome.versions) < len(whole) and outcome.error is None:
                 assert outcome.recovery is not None

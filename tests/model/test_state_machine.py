@@ -38,8 +38,8 @@ WAYS_TO_WRITE = (
     *("begin", "begin", "commit", "commit", "roll_back"),
 )
 WAYS_TO_READ = (
-    *("read_one", "read_one", "find", "history", "begin_iterating", "finish_iterating"),
-    *("count_versions", "read_beside"),
+    *("read_one", "read_one", "find", "history", "count_versions", "read_beside"),
+    *("begin_iterating", "begin_iterating", "finish_iterating"),
 )
 WAYS_TO_MAINTAIN = ("flush", "checkpoint", "reopen", "kill")
 WAYS_TO_UPDATE = ("fields", "record", "in place", "returned", "nothing", "both")

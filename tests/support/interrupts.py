@@ -54,6 +54,9 @@ def interrupted_at(number: int) -> Iterator[Count]:
 
 def _is_ours(frame: FrameType) -> bool:
     module = frame.f_globals.get("__name__", "")
+    if frame.f_code.co_name == "__del__":
+        # Nobody could catch it there: Python reports it and goes on.
+        return False
     return str(module).startswith("memdb") or frame.f_code.co_filename.startswith("<memdb")
 
 

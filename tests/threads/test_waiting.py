@@ -94,6 +94,91 @@ class TestBetweenDecodingAndKeeping:
             assert 0 == self.read(items, "get")
 
 
+# Whether the record 2 is gone, or record 1 changed.
+LOOKS: dict[str, Callable[[memdb.Collection[Item]], bool]] = {
+    "get": lambda items: items.get(2) is None,
+    "item": lambda items: items[1].n == 1,
+    "in": lambda items: 2 not in items,
+    "len": lambda items: len(items) == 1,
+    "ids": lambda items: items.ids() == [1],
+    "iterate": lambda items: len(list(items)) == 1,
+    "find": lambda items: items.exists(n=1),
+}
+CLEARED: dict[str, Callable[[memdb.Collection[Item]], int]] = {
+    "len": len,
+    "count": lambda items: items.count(),
+    "count if": lambda items: items.count(F.n == 0),
+    "exists": lambda items: 5 * items.exists(),
+    "ids": lambda items: len(items.ids()),
+    "iterate": lambda items: len(list(items)),
+    "get": lambda items: 5 - 5 * (items.get(1) is None),
+}
+
+
+@pytest.mark.parametrize("cache", ["all", "none"])
+@pytest.mark.parametrize("index", [True, False])
+class TestHalfPublished:
+    """A reader looks in the very moment in which half of a commit is in the indexes."""
+
+    def look_in_the_middle(
+        self, items: memdb.Collection[Item], look: Callable[[], object]
+    ) -> list[threading.Thread]:
+        """Call `look` in another thread behind the next version that is made visible.
+
+        The writer waits for it a moment only, as it may wait for the writer.
+        """
+        store, threads = items._store, list[threading.Thread]()
+        publish = store.publish
+
+        def once(*arguments: Any) -> None:
+            publish(*arguments)
+            if not threads:
+                threads.append(threading.Thread(target=look, daemon=True))
+                threads[0].start()
+                threads[0].join(0.03)
+
+        store.publish = once  # type: ignore[method-assign]
+        return threads
+
+    @pytest.mark.parametrize("look", LOOKS)
+    @pytest.mark.parametrize("is_left_first", [True, False])
+    def test_transaction(self, cache: Any, index: bool, is_left_first: bool, look: str) -> None:
+        """Who sees one record of a transaction sees the others, in whatever order."""
+        with memdb.open(None) as db:
+            left = db.collection(Item, name="left", cache=cache, identity_index=index)
+            right = db.collection(Item, name="right", cache=cache, identity_index=index)
+            for items in (left, right):
+                items.insert_many([Item(0, 0), Item(0, 0)])
+                list(items), items.get(1)
+            first, second = (left, right) if is_left_first else (right, left)
+            is_new = LOOKS[look]
+            seen: list[bool] = []
+            threads = self.look_in_the_middle(
+                first, lambda: seen.extend((is_new(first), is_new(second)))
+            )
+            with db.transaction():
+                for items in (first, second):
+                    items.delete(2)
+                    items.update(1, n=1)
+            threads[0].join(10)
+
+            # The first was read first: the second must not be older.
+            assert seen in ([False, False], [False, True], [True, True])
+
+    @pytest.mark.parametrize("look", CLEARED)
+    def test_clear(self, cache: Any, index: bool, look: str) -> None:
+        """A collection that is being cleared is full or empty."""
+        with memdb.open(None) as db:
+            items = db.collection(Item, cache=cache, identity_index=index)
+            items.insert_many([Item(0, 0) for _ in range(5)])
+            seen: list[int] = []
+            threads = self.look_in_the_middle(items, lambda: seen.append(CLEARED[look](items)))
+            items.clear()
+            threads[0].join(10)
+
+            assert seen in ([0], [5])
+
+
 class TestWaiting:
     def test_writers_wait_for_a_transaction(self, db: memdb.Database) -> None:
         """Writers of other threads wait until the transaction has ended, readers do not."""

@@ -112,6 +112,20 @@ class TestRecords:
         assert_exact(list(collection.items()), before)
         assert [1, 2] == [kind.get(record, "n") for _, record in before[:2]]
 
+    def test_first_read(self, kind: RecordKind, serializer: str, cloner: str, cache: str) -> None:
+        """The first to read a record gets a copy as all others do, however it reads."""
+        settings: Any = {"serializer": serializer, "cloner": cloner, "cache": cache}
+        expected = kind.make(kind.values(make(kind)), 1)
+        with memdb.open(None, **settings) as db:
+            for number in range(len(_reads(db.collection(kind.target), _accept))):
+                collection = db.collection(kind.target, name=str(number))
+                collection.insert(make(kind))
+                read = _reads(collection, _accept)[number]
+                for _ in range(3):
+                    found = read()
+                    assert_exact(found, expected)
+                    kind.vandalise(found, deeply=cloner != "fields")
+
     def test_function_that_raises(
         self, kind: RecordKind, serializer: str, cloner: str, cache: str
     ) -> None:
@@ -161,7 +175,11 @@ class TestRecords:
             assert_exact(results, before)
 
 
-def _reads(collection: memdb.Collection[Any], spoil: Callable[[Any], bool]) -> list[Any]:
+def _accept(record: Any) -> bool:
+    return True
+
+
+def _reads(collection: memdb.Collection[Any], spoil: Callable[[Any], object]) -> list[Any]:
     """Return every way of reading record 1."""
     return [
         lambda: collection[1],
@@ -219,6 +237,8 @@ class TestIteration:
             if event["id"] % 100 == 1:
                 events.update(event["id"], n=-1)
                 events.update(self.COUNT, n=event["id"])
+                # Now the new state is in the cache.
+                assert events[self.COUNT]["n"] == event["id"]
                 events.delete(event["id"] + 1)
                 events.insert({"n": 0})
                 assert events[event["id"]]["n"] == -1

@@ -138,4 +138,4 @@ def test_cut_takes_slots_back(kept: int, runs: list[int]) -> None:
     slots.extend(0, 64)
 
     assert list(range(1, kept)) == found["identity"].tolist()
-    assert (kept, kept + 64, runs) == (next_slot, slots.next_slot, slots.run_slots)
+    assert (kept, kept + 64, runs) == (next_slot, slots.next_slot, slots.time_runs)
