@@ -83,7 +83,7 @@ class Config:
             with, besides `"json"`, `"msgpack"`, `"binary"` and the one that is set. Effect: a
             file names what each version was written with; `"pickle"` and a user's own are
             followed only when named here or as `serializer`. Cost: none. Risk: unpickling a
-            file that somebody else could write runs their code. Default: none. While open: no.
+            file that somebody else could write runs their code. Default: (). While open: no.
         checkpoint_interval: Versions between two automatic checkpoints, at least 1.
             Effect: an upper bound on what opening after a crash has to walk. Cost: writing the
             pointers of that many versions a second time. Risk: a small one makes the file

@@ -219,16 +219,17 @@ def _release() -> None:
 
 
 def _after_fork_in_child() -> None:
-    try:
-        for engine in list(_open_engines):
-            engine._finalizer.detach()
-            # A file that can't be closed is of no use either: the gate is shut before.
-            with contextlib.suppress(OSError):
-                engine.log.abandon()
-            engine.forget()
-    finally:
-        _release()
-        _open_engines.clear()
+    engines = list(_open_engines)
+    _open_engines.clear()
+    for engine in engines:
+        engine._finalizer.detach()
+        engine.log.shut_after_fork()
+        engine.forget()
+    _release()
+    for engine in engines:
+        # Whatever can't be let go of stays with this process; nobody is there to be told.
+        with contextlib.suppress(Exception):
+            engine.log.abandon()
 
 
 if hasattr(os, "register_at_fork"):

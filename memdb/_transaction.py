@@ -180,13 +180,11 @@ class TransactionScope:
         if engine.transaction is not transaction:
             engine.log.raise_if_closed()
             raise self._out_of_order()
-        if transaction.depth != self._depth:
-            # A savepoint inside did not end: an interrupt hit its end, or they are mixed up.
-            while transaction.depth > self._depth:
-                transaction.pop(keep=False)
-            if exc_type is None:
-                engine.end(transaction)
-                raise self._out_of_order()
+        if exc_type is None and transaction.depth != self._depth:
+            raise self._out_of_order()
+        # Savepoints inside whose end an interrupt hit.
+        while transaction.depth > self._depth:
+            transaction.pop(keep=False)
         if self._depth > 1:
             transaction.pop(keep=exc_type is None)
             self._depth = 0
@@ -201,7 +199,6 @@ class TransactionScope:
     def _out_of_order(self) -> TransactionError:
         return TransactionError(
             f"{self._engine.place}: transactions end in the reverse order of their beginning."
-            " Nothing of this one was kept."
         )
 
     def __del__(self) -> None:

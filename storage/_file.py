@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import functools
 import mmap
 import os
 import stat
@@ -325,6 +326,7 @@ class MemoryFile:
         """Let the memory go with its last map."""
 
 
+@functools.cache
 def boot_id() -> bytes:
     """Return 16 bytes that name this run of the operating system, zeros when unknown.
 

@@ -342,11 +342,13 @@ class Log:
         except OSError as error:
             raise self._fail(error) from error
 
-    def abandon(self) -> None:
-        """Make the handle useless without touching the file or its lock: for a forked child."""
+    def shut_after_fork(self) -> None:
+        """Make the handle useless in a forked child, touching neither file nor locks."""
         self.gate = self._forked_error
         self.is_closed = self._is_closing = True
-        # The map too: it shares the open file, and so the lock, with the parent's.
+
+    def abandon(self) -> None:
+        """Let go of file and map in a forked child: they share the parent's lock with it."""
         self._release(keep_lock=True)
 
     def _release(self, *, keep_lock: bool = False) -> None:

@@ -6,6 +6,7 @@ import errno
 import random
 import resource
 import signal
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
@@ -192,6 +193,9 @@ def transfer(connection: Connection, path: str) -> None:
                 own["notes"].update(1, cents=1000 - cents, text=text)
             if chance.random() < 0.02:
                 db.checkpoint()
+            # Bursts: without pauses the file grows faster than a reader can open it.
+            if chance.random() < 0.05:
+                time.sleep(0.005)
 
 
 def fill_until_limit(

@@ -33,7 +33,7 @@ def read_beside_a_writer(path: Path, times: int) -> int:
                 assert versions >= before, "the log got shorter"
                 before = versions
                 seen.add(versions)
-                if number % 50 == 0:
+                if number % (times // 8) == 0:
                     assert db.check() == []
                     histories = [len(collection.history(1)) for collection in own.values()]
                     assert sum(histories) == versions

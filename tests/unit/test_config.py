@@ -54,6 +54,7 @@ class TestValues:
             "durability": "written",
             "flush_interval": 1.0,
             "cache": "all",
+            "trusted_serializers": (),
             "checkpoint_interval": 65_536,
         }
 

@@ -351,19 +351,34 @@ class TestMisuse:
         assert 1 == bank.accounts[1].cents
 
     def test_wrong_order(self, bank: Bank) -> None:
-        """Ending the outer one first is refused; both can still be ended in order."""
+        """Ending the outer one first is refused; nothing of either is kept, others go on."""
+        before, versions = bank.state(), bank.versions()
         outer, inner = bank.db.transaction(), bank.db.transaction()
         outer.__enter__()
-        inner.__enter__()
         bank.accounts.update(1, cents=1)
-        with pytest.raises(memdb.TransactionError, match="reverse order"):
-            outer.__exit__(None, None, None)
-        inner.__exit__(None, None, None)
-        outer.__exit__(None, None, None)
-        with pytest.raises(memdb.TransactionError):
-            outer.__exit__(None, None, None)
+        inner.__enter__()
+        bank.accounts.update(2, cents=2)
+        for scope in (outer, inner, outer):
+            with pytest.raises(memdb.TransactionError, match="reverse order"):
+                scope.__exit__(None, None, None)
 
-        assert 1 == bank.accounts[1].cents
+        assert (before, versions) == (bank.state(), bank.versions())
+        with bank.db.transaction():
+            bank.accounts.update(1, cents=5)
+        assert 5 == bank.accounts[1].cents
+
+    def test_forgotten_end(self, bank: Bank) -> None:
+        """One that is dropped without its end, as an interrupt may do it, is rolled back."""
+        before, versions = bank.state(), bank.versions()
+        bank.db.transaction().__enter__()
+
+        assert (before, versions) == (bank.state(), bank.versions())
+        bank.accounts.update(1, cents=5)
+        with bank.db.transaction():
+            bank.accounts.update(2, cents=6)
+            bank.db.transaction().__enter__()
+            bank.accounts.update(2, cents=7)
+        assert [5, 7] == [each.cents for each in bank.accounts]
 
     def test_closing_inside(self, bank: Bank) -> None:
         """Closing the database in a transaction drops it; its end says that it is closed."""
