@@ -181,6 +181,7 @@ class TransactionScope:
             engine.log.raise_if_closed()
             raise self._out_of_order()
         if exc_type is None and transaction.depth != self._depth:
+            engine.end(transaction)
             raise self._out_of_order()
         # Savepoints inside whose end an interrupt hit.
         while transaction.depth > self._depth:
@@ -199,6 +200,7 @@ class TransactionScope:
     def _out_of_order(self) -> TransactionError:
         return TransactionError(
             f"{self._engine.place}: transactions end in the reverse order of their beginning."
+            " Nothing of this one was kept."
         )
 
     def __del__(self) -> None:

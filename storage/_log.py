@@ -296,6 +296,8 @@ class Log:
             FailedError: The data could not be synced. The file is closed all the same.
             WriteError: A failure in the background that no call has met yet.
         """
+        if self.gate == self._forked_error:
+            return
         with self.lock:
             if not self._is_closing:
                 self._is_closing = True

@@ -392,7 +392,7 @@ def test_unknown_boot_id_is_zeros(monkeypatch: pytest.MonkeyPatch) -> None:
         raise FileNotFoundError
 
     monkeypatch.setattr("builtins.open", refuse)
-    found = boot_id()
+    found = boot_id.__wrapped__()
     monkeypatch.undo()
 
     assert bytes(16) == found
