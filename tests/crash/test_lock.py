@@ -359,11 +359,14 @@ import os, sys, time
 import memdb
 db = memdb.open(sys.argv[1])
 db.collection("notes").insert({"a": 1})
+reading, writing = os.pipe()
 pid = os.fork()
 if pid == 0:
+    os.write(writing, b"x")  # What is done after a fork is done.
     os.close(1)
     time.sleep(60)
     os._exit(0)
+os.read(reading, 1)
 print(pid, flush=True)
 if sys.argv[2] == "close":
     db.close()

@@ -54,9 +54,9 @@ def test_a_reader_beside_a_writer_sees_whole_transactions(tmp_path: Path) -> Non
 
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
-def test_a_reader_that_opens_thousands_of_times(tmp_path: Path) -> None:
-    """A reader that opens a thousand times beside a writer meets no error and nothing half."""
-    seen = read_beside_a_writer(tmp_path / "a.memdb", 1_000)
+def test_a_reader_that_opens_hundreds_of_times(tmp_path: Path) -> None:
+    """A reader that opens hundreds of times beside a writer meets no error and nothing half."""
+    seen = read_beside_a_writer(tmp_path / "a.memdb", 200)
 
     assert seen > 100
 
