@@ -13,6 +13,7 @@ import numpy as np
 
 from memdb import _hot
 from memdb._config import nearest
+from memdb._scan import count, given, matching, rows_of, scan, take_snapshot
 from memdb._statistics import CollectionStats, collection_stats
 from memdb._store import Store
 from memdb.errors import (
@@ -162,12 +163,12 @@ class Collection(Generic[T]):
         What is changed during the iteration does not show in it.
         """
         store = self._store
-        return map(store.given, store.rows(store.scan(store.snapshot())))
+        return (given(store, row) for row in rows_of(scan(store, take_snapshot(store))))
 
     def ids(self) -> list[int]:
         """Return the identities, rising. Cost: O(records), nothing is decoded."""
         store = self._store
-        identities, _, _, changes = store.snapshot()
+        identities, _, _, changes = take_snapshot(store)
         if not changes:
             return [*identities.tolist()]
         present = {i: True for i in identities.tolist()}
@@ -177,8 +178,8 @@ class Collection(Generic[T]):
     def items(self) -> Iterator[tuple[int, T]]:
         """Iterate over identities and copies of the records, as iterating over it does."""
         store = self._store
-        rows = store.rows(store.scan(store.snapshot()))
-        return ((row[0], store.given(row)) for row in rows)
+        rows = rows_of(scan(store, take_snapshot(store)))
+        return ((row[0], given(store, row)) for row in rows)
 
     def find(self, condition: Predicate[T] | None = None, /, **equals: Any) -> T | None:
         """Return a copy of the first record that matches, by identity, or None.
@@ -197,8 +198,8 @@ class Collection(Generic[T]):
         if condition is None and len(equals) == 1 and type(identity) is int:
             return self.get(identity)
         compiled = compile_condition(condition, equals, store.shape)
-        for row in store.matching(compiled):
-            return store.given(row)  # type: ignore[no-any-return]
+        for row in matching(store, compiled):
+            return given(store, row)  # type: ignore[no-any-return]
         return None
 
     def find_all(self, condition: Predicate[T] | None = None, /, **equals: Any) -> list[T]:
@@ -208,7 +209,7 @@ class Collection(Generic[T]):
         """
         store = self._store
         compiled = compile_condition(condition, equals, store.shape)
-        return [store.given(row) for row in store.matching(compiled)]
+        return [given(store, row) for row in matching(store, compiled)]
 
     def count(self, condition: Predicate[T] | None = None, /, **equals: Any) -> int:
         """Return how many records match; the arguments and errors are those of `find`.
@@ -219,14 +220,14 @@ class Collection(Generic[T]):
         if condition is None and not equals:
             return len(self)
         compiled = compile_condition(condition, equals, self._store.shape)
-        return self._store.count(compiled)
+        return count(self._store, compiled)
 
     def exists(self, condition: Predicate[T] | None = None, /, **equals: Any) -> bool:
         """Whether a record matches; the arguments and errors are those of `find`."""
         if condition is None and not equals:
             return len(self) > 0
         compiled = compile_condition(condition, equals, self._store.shape)
-        return any(True for _ in self._store.matching(compiled))
+        return any(True for _ in matching(self._store, compiled))
 
     def history(self, identity: int) -> list[Version[T]]:
         """Return the committed versions of a record, oldest first; empty if it never was.

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import gc
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from itertools import islice
 from operator import attrgetter
 from types import NoneType
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from memdb._cloners import get_cloner
+from memdb._scan import collector_paused, scan, take_snapshot
 from memdb.errors import (
     DecodeError,
     DuplicateIdentityError,
@@ -36,22 +36,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from memdb._engine import Engine
-    from memdb.query import Condition
-
-_CHUNK = 1024
-
-
-# Identity, record, and whether the record is the cache's own object, which must be copied before
-# anybody else gets it.
-Row = tuple[int, Any, bool]
-
-
-class Part(NamedTuple):
-    """Some records of a scan; the lists are of one length, see `Row`."""
-
-    identities: list[int]
-    records: list[Any]
-    are_cached: list[bool]
 
 
 class Current(NamedTuple):
@@ -248,7 +232,7 @@ class Store:
         identity, writer_id, _, payload = self.engine.log.read(slot)
         return self.decode(writer_id, payload, identity)
 
-    def _keep(self, rows: list[tuple[int, int, Any]]) -> set[int]:
+    def keep(self, rows: list[tuple[int, int, Any]]) -> set[int]:
         """Put decoded records into an unbounded cache; return the identities of those taken.
 
         Left out are those that changed meanwhile, that the open transaction has changed, and
@@ -268,103 +252,6 @@ class Store:
                     self.cache[identity] = record
                     taken.add(identity)
         return taken
-
-    # -- scanning ------------------------------------------------------------------------
-
-    def snapshot(self) -> Snapshot:
-        """Return the records as they are now, as the calling context sees them.
-
-        Cost: O(records), vectorised.
-        """
-        engine = self.engine
-        engine.log.raise_if_closed()
-        transaction = engine.current()
-        with engine.log.lock:
-            identities, slots = self.identities.arrays()
-            version = engine.log.next_slot
-        changes = transaction.changes(self) if transaction is not None else {}
-        return Snapshot(identities, slots, version, changes)
-
-    def scan(self, snapshot: Snapshot) -> Iterator[Part]:
-        """Give the records of a snapshot in parts, rising by identity."""
-        identities, slots, _, changes = snapshot
-        if changes:
-            keep = ~np.isin(identities, np.fromiter(changes, "<i8", len(changes)))
-            written = sorted(i for i, payload in changes.items() if payload is not None)
-            identities = np.concatenate((identities[keep], np.array(written, "<i8")))
-            # Slot 0: the bytes are in the changes.
-            slots = np.concatenate((slots[keep], np.zeros(len(written), "<i8")))
-            order = np.argsort(identities, kind="stable")
-            identities, slots = identities[order], slots[order]
-        for start in range(0, len(identities), _CHUNK):
-            part = slice(start, start + _CHUNK)
-            yield self._scan_part(identities[part].tolist(), slots[part].tolist(), snapshot)
-
-    def _scan_part(self, identities: list[int], slots: list[int], snapshot: Snapshot) -> Part:
-        # Invariant: a commit is appended before the cache loses what it replaces. So if the log
-        # is where it was, every object just fetched is of the snapshot.
-        fetched = list(map(self.cache.get, identities))
-        is_unchanged = self.engine.log.next_slot == snapshot.version
-        if is_unchanged and None not in fetched:
-            return Part(identities, fetched, [True] * len(fetched))
-        decoded: list[tuple[int, int, Any]] = []
-        records: list[Any] = []
-        owned: set[int] = set()
-        with collector_paused():
-            for identity, slot, record in zip(identities, slots, fetched, strict=True):
-                if not slot:
-                    payload = snapshot.changes[identity]
-                    assert payload is not None
-                    record = self.codec.decode(payload, identity)
-                    owned.add(identity)
-                elif record is None or not (is_unchanged or self.identities.find(identity) == slot):
-                    record = self.record_at(slot)
-                    decoded.append((identity, slot, record))
-                    owned.add(identity)
-                records.append(record)
-        # A scan would sweep a bounded cache empty of what is asked for often.
-        if decoded and self.cache_limit is None:
-            owned -= self._keep(decoded)
-        return Part(identities, records, [identity not in owned for identity in identities])
-
-    def rows(self, parts: Iterable[Part]) -> Iterator[Row]:
-        """Give the records of the parts one by one."""
-        return (row for part in parts for row in zip(*part, strict=True))
-
-    def matching(self, condition: Condition) -> Iterator[Row]:
-        """Give the records that match, rising by identity.
-
-        The user's own callable gets a copy, so that nothing it does to it is ever seen.
-        """
-        parts = self.scan(self.snapshot())
-        if condition.matches_all:
-            return self.rows(parts)
-        if condition.needs_copy:
-            return self._matching_copies(self.rows(parts), condition)
-        matches = condition.matches
-        return (row for part in parts for row in zip(*part, strict=True) if matches(row[1]))
-
-    def _matching_copies(self, rows: Iterator[Row], condition: Condition) -> Iterator[Row]:
-        prefilter, matches = condition.prefilter, condition.matches
-        clone, cloner = self.cloner.clone, self.cloner
-        for row in rows:
-            _, record, is_cached = row
-            if prefilter is None or prefilter(record):
-                copy = clone(record) if is_cached else cloner(record)
-                if matches(copy):
-                    yield row
-
-    def count(self, condition: Condition) -> int:
-        """Return how many records match; copies nothing but for a callable."""
-        if condition.needs_copy:
-            return sum(1 for _ in self.matching(condition))
-        parts = self.scan(self.snapshot())
-        return sum(sum(map(condition.matches, part.records)) for part in parts)
-
-    def given(self, row: Row) -> Any:
-        """Return the record of a row as its receiver may have it."""
-        _, record, is_cached = row
-        return self.cloner.clone(record) if is_cached else record
 
     # -- writing -------------------------------------------------------------------------
 
@@ -663,7 +550,7 @@ class Store:
         transaction = self.engine.current()
         if transaction is not None:
             with transaction.lock:
-                parts = self.scan(self.snapshot())
+                parts = scan(self, take_snapshot(self))
                 identities = [identity for part in parts for identity in part.identities]
                 for identity in identities:
                     transaction.write(self, identity, None)
@@ -688,34 +575,3 @@ class Store:
             return len(identities)
 
         return self.engine.autocommit(action)
-
-
-class Snapshot(NamedTuple):
-    """The records of a collection at one moment.
-
-    Attributes:
-        identities: (n,) <i8, rising, without what the transaction changed.
-        slots: (n,) <i8, of their versions.
-        version: The slot that the next version of the log got then.
-        changes: What the calling context's transaction changed: identity -> bytes or None.
-    """
-
-    identities: Array
-    slots: Array
-    version: int
-    changes: dict[int, bytes | None]
-
-
-@contextlib.contextmanager
-def collector_paused() -> Iterator[None]:
-    """Hold the cyclic garbage collector off while many records are made.
-
-    Source: measured, the collector took 20 to 70% of bulk work with half a million records.
-    """
-    was_enabled = gc.isenabled()
-    try:
-        gc.disable()
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()

@@ -7,37 +7,28 @@ import errno
 import mmap
 import os
 import socket
-import struct
 import threading
 import time
 from array import array
-from collections.abc import Callable, Iterator
 from typing import Any, Literal
 
 import numpy as np
 
 from memdb.errors import (
-    ClosedError,
-    DamageError,
     FailedError,
-    ForkedError,
     LockedError,
     MemdbError,
-    NotADatabaseError,
     OpenError,
-    ReadOnlyError,
     WriteError,
 )
 from memdb.storage._blocks import (
     Array,
-    Root,
     checksum32,
     checksum64,
     pack_block,
     pack_catalogue,
     pack_checked,
     pack_checkpoint,
-    pack_header,
     pack_root,
 )
 from memdb.storage._checkpoint import build_checkpoint, unchecked_slot
@@ -48,9 +39,6 @@ from memdb.storage._constants import (
     CHECKPOINT_MAGIC,
     CHECKSUM_BYTES,
     COMMIT_MAGIC,
-    HOLDER_BYTES,
-    HOLDER_OFFSET,
-    LOG_START,
     MAX_PAYLOAD_BYTES,
     PAGE_BYTES,
     POINTER,
@@ -63,7 +51,17 @@ from memdb.storage._constants import (
     SINGLE_MAGIC_AND_COUNT,
     Kind,
 )
-from memdb.storage._file import File, MapAccess, OSFile, write_beside
+from memdb.storage._creation import (
+    create,
+    is_unfinished,
+    read_holder,
+    refuse_unfinished,
+    write_holder,
+)
+from memdb.storage._file import File, MapAccess, write_beside
+from memdb.storage._flusher import Flusher
+from memdb.storage._gate import OUT_OF_SPACE, Shut, sync_error, write_error
+from memdb.storage._reading import LogReader
 from memdb.storage._recovery import LARGE_COMMIT, Recovery, load
 
 Durability = Literal["buffered", "written", "synced"]
@@ -74,7 +72,6 @@ _ZEROS = bytes(1 << 20)
 _SINGLE_BYTES = BLOCK_BYTES + POINTER_BYTES
 _SINGLE_PADDED_BYTES = _SINGLE_BYTES + ALIGNMENT - 1
 _ALIGNMENT_MASK = -ALIGNMENT
-_OUT_OF_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 # Bound once: a module attribute costs two look-ups in `append_one`.
 _time_ns = time.time_ns
@@ -87,8 +84,8 @@ def pointer_end(collection: int, writer: int, kind: Kind) -> bytes:
     return POINTER_END.pack(collection, writer, kind, POINTER_LAST_OF_COMMIT, 0)
 
 
-class Log:
-    """One open file.
+class Log(LogReader):
+    """One open file, with what appends and syncs; `LogReader` has what reads.
 
     The log knows bytes and pointers. Whoever changes something holds ``lock``, has seen that
     ``gate`` is None, and appends; the lock is held for one append, never for a sync.
@@ -99,7 +96,7 @@ class Log:
     Attributes:
         lock: Serialises appends and the publication of what they change.
         gate: None while autocommitted writes may go on. Else a transaction (whoever set it
-            clears it), or a function that makes the error to raise.
+            clears it), or why nothing goes any more, a `Shut`.
         end: Offset at which the next block starts.
         synced_end: Every byte before it survives power loss.
         positions: Slot -> offset of its pointer, see `PointerMap`.
@@ -109,12 +106,6 @@ class Log:
 
     __slots__ = (
         "_access",
-        "_background_error",
-        "_count",
-        "_file",
-        "_flush_interval_s",
-        "_flusher",
-        "_flusher_wake",
         "_has_failed",
         "_interval",
         "_is_closing",
@@ -123,17 +114,10 @@ class Log:
         "_mode",
         "_next_run",
         "_root",
-        "_state",
         "_written_end",
         "_zeroed_end",
-        "data",
-        "end",
         "file_id",
-        "gate",
-        "is_closed",
         "lock",
-        "path",
-        "positions",
         "recovery",
         "sequence",
         "sync_lock",
@@ -168,7 +152,6 @@ class Log:
         self.path = file.path
         self._mode = mode
         self._interval = checkpoint_interval
-        self._flush_interval_s = flush_interval_s
         self._access: MapAccess = (
             "read" if mode == "r" else "private" if durability == "buffered" else "shared"
         )
@@ -176,10 +159,8 @@ class Log:
         self._is_shared = self._access == "shared" and file.path is not None
         self.lock = threading.Lock()
         self.sync_lock = threading.Lock()
-        self._flusher: threading.Thread | None = None
-        self._flusher_wake = threading.Event()
+        self._flusher = Flusher(self.sync, flush_interval_s, self._lower_limit)
         self._is_closing = False
-        self._background_error: MemdbError | None = None
         self.recovery: Recovery | None = None
         self.gate: object | None = None
         self.is_closed = False
@@ -199,17 +180,17 @@ class Log:
     def _open(self) -> None:
         file = self._file
         if self._mode == "r":
-            self._refuse_unfinished()
+            refuse_unfinished(file)
         else:
             if not file.lock():
                 raise LockedError(
-                    f"{self.path}: is open for writing already, by {self._holder()}. Close it"
+                    f"{self.path}: is open for writing already, by {read_holder(file)}. Close it"
                     ' there, or open with mode="r" to read beside the writer.',
                     path=self.path,
-                    holder=self._holder(),
+                    holder=read_holder(file),
                 )
-            if self._is_unfinished():
-                self._create()
+            if is_unfinished(file):
+                create(file)
         state, tail, self.data = load(file, self._access)
         kept_in = None
         length = file.length()
@@ -220,7 +201,7 @@ class Log:
                 kept_in = write_beside(f"{self.path}.torn-{state.end}", tail.torn)
             if length > state.end:
                 file.truncate(state.end)
-            self._write_holder(f"process {os.getpid()} on {socket.gethostname()}")
+            write_holder(file, f"process {os.getpid()} on {socket.gethostname()}")
         if cut_bytes or not state.root.is_clean:
             self.recovery = Recovery(
                 was_clean=state.root.is_clean,
@@ -243,48 +224,9 @@ class Log:
         # Invariant: _limit is 0 until the session's first write, which goes through _make_room.
         self._limit = 0
         if self._mode == "r":
-            self.gate = self._read_only_error
+            self.gate = Shut.READ_ONLY
 
     # -- opening and closing -------------------------------------------------------------
-
-    def _is_unfinished(self) -> bool:
-        """Whether the file holds nothing yet: new, or its making was cut short by a crash."""
-        return self._file.length() <= LOG_START and not any(self._file.read(0, PAGE_BYTES))
-
-    def _refuse_unfinished(self) -> None:
-        if self._is_unfinished():
-            raise NotADatabaseError(
-                f"{self.path}: is empty ({self._file.length()} bytes). If it held data, restore"
-                ' it from a copy; mode="rw" makes a new database of it.',
-                path=self.path,
-            )
-
-    def _create(self) -> None:
-        """Make an empty database; the header comes last, so that a crash leaves zeros."""
-        file = self._file
-        file_id = int.from_bytes(os.urandom(8), "little") or 1
-        try:
-            file.reserve(LOG_START)
-            root = Root(0, LOG_START, boot_id=file.boot_id, is_clean=True)
-            for generation in range(2):
-                page = pack_root(root.next() if generation else root, file_id)
-                file.write(ROOT_OFFSETS[generation], page)
-            file.sync()
-            file.write(0, pack_header(file_id, time.time_ns()))
-            file.sync()
-            if isinstance(file, OSFile):
-                file.sync_directory()
-        except OSError as error:
-            if isinstance(file, OSFile) and file.is_new:
-                file.remove()
-            raise self._write_error(error) from error
-
-    def _holder(self) -> str:
-        note = self._file.read(HOLDER_OFFSET, HOLDER_BYTES).rstrip(b"\0")
-        return note.decode("utf-8", "replace") or "an unknown process"
-
-    def _write_holder(self, note: str) -> None:
-        self._file.write(HOLDER_OFFSET, note.encode()[:HOLDER_BYTES].ljust(HOLDER_BYTES, b"\0"))
 
     def close(self) -> None:
         """Checkpoint, sync, cut the reserved space, mark the file clean, give up the lock.
@@ -296,17 +238,15 @@ class Log:
             FailedError: The data could not be synced. The file is closed all the same.
             WriteError: A failure in the background that no call has met yet.
         """
-        if self.gate == self._forked_error:
+        if self.gate is Shut.FORKED:
             return
         with self.lock:
             if not self._is_closing:
                 self._is_closing = True
-                self._has_failed = self.gate == self._failed_error
+                self._has_failed = self.gate is Shut.FAILED
                 # From here on no writer gets in; readers may go on until the map is given up.
-                self.gate = self._closed_error
-        self._flusher_wake.set()
-        if self._flusher is not None and self._flusher is not threading.current_thread():
-            self._flusher.join()
+                self.gate = Shut.CLOSED
+        self._flusher.stop()
         # The lock for syncing, so that none is under way when the file goes.
         with self.sync_lock:
             if self.is_closed:
@@ -317,7 +257,7 @@ class Log:
             try:
                 if self._mode != "r" and is_changed and not self._has_failed:
                     self._finish()
-                self._raise_stored()
+                self._flusher.take_failure()
             except Exception:
                 self._give_up()
                 raise
@@ -329,7 +269,7 @@ class Log:
         if self._mode != "r" and self._file.path is not None:
             # The note is only for a message, and means nothing once the lock is gone.
             with contextlib.suppress(OSError):
-                self._write_holder("")
+                write_holder(self._file, "")
         with self.lock:
             self.is_closed = True
             self._release()
@@ -346,7 +286,7 @@ class Log:
 
     def shut_after_fork(self) -> None:
         """Make the handle useless in a forked child, touching neither file nor locks."""
-        self.gate = self._forked_error
+        self.gate = Shut.FORKED
         self.is_closed = self._is_closing = True
 
     def abandon(self) -> None:
@@ -363,58 +303,10 @@ class Log:
 
     # -- errors --------------------------------------------------------------------------
 
-    def raise_if_unusable(self) -> None:
-        """Raise what the gate says, if it is an error and not a transaction."""
-        if callable(self.gate):
-            raise self.gate()
-
-    def raise_if_closed(self) -> None:
-        """Raise if not even reading is possible."""
-        if self.is_closed:
-            self.raise_if_unusable()
-
-    def _closed_error(self) -> MemdbError:
-        return ClosedError(f"{self.path or 'memory'}: the database is closed. Open it again.")
-
-    def _forked_error(self) -> MemdbError:
-        return ForkedError(
-            f"{self.path or 'memory'}: was opened before a fork. Open it again in this process,"
-            ' with mode="r" while the parent writes.'
-        )
-
-    def _read_only_error(self) -> MemdbError:
-        return ReadOnlyError(f'{self.path}: is open with mode="r". Open it with mode="rw".')
-
-    def _failed_error(self) -> MemdbError:
-        self._background_error = None
-        return FailedError(
-            f"{self.path}: an earlier sync failed, so that what is on the disk is not known."
-            " Close the database and open it again to go on from what is there.",
-            path=self.path,
-            errno=errno.EIO,
-        )
-
-    def _write_error(self, error: OSError) -> WriteError:
-        advice = (
-            "Nothing was changed. Make room and try again."
-            if error.errno in _OUT_OF_SPACE
-            else "Nothing was changed."
-        )
-        return WriteError(
-            f"{self.path}: can't be written: {error.strerror or error}. {advice}",
-            path=self.path,
-            errno=error.errno,
-        )
-
     def _fail(self, error: OSError) -> FailedError:
         """Refuse every further write: after a failed sync the kernel may have dropped pages."""
-        self.gate = self._failed_error
-        return FailedError(
-            f"{self.path}: a sync failed: {error.strerror or error}. No further write is"
-            " accepted. Close the database and open it again to go on from what is there.",
-            path=self.path,
-            errno=error.errno,
-        )
+        self.gate = Shut.FAILED
+        return sync_error(error, self.path)
 
     # -- appending -----------------------------------------------------------------------
 
@@ -439,7 +331,7 @@ class Log:
         start = self.end
         end = start + _SINGLE_PADDED_BYTES + size & _ALIGNMENT_MASK
         if end > self._limit:
-            self._raise_stored()
+            self._flusher.take_failure()
             self.refuse_large(size)
             self._make_room(end - start)
         at = start + _SINGLE_BYTES
@@ -495,7 +387,7 @@ class Log:
         # Much at once is written: one copy, and no page faults.
         is_written = self._is_shared and len(payload) >= _WORTH_A_WRITE_BYTES
         if end > self._limit or is_written:
-            self._raise_stored()
+            self._flusher.take_failure()
             self._make_room(end - start, to_be_written=is_written)
         lengths = pointers["length"].astype(np.uint64)
         offsets = np.uint64(at) + np.cumsum(lengths) - lengths
@@ -529,7 +421,7 @@ class Log:
         except BaseException as error:
             self._take_back(start)
             if isinstance(error, OSError):
-                raise self._write_error(error) from error
+                raise write_error(error, self.path) from error
             raise
         return slot
 
@@ -596,11 +488,11 @@ class Log:
             if not to_be_written:
                 self._zero(limit)
         except OSError as error:
-            raise self._write_error(error) from error
+            raise write_error(error, self.path) from error
         # The next append after a written one comes here again, for its zeros.
         self._limit = self.end if to_be_written else limit
         if self._state.map.next_slot - unchecked_slot(self._state) >= self._interval:
-            self._flusher_wake.set()
+            self._flusher.wake()
 
     def refuse_large(self, payload_bytes: int) -> None:
         """Raise WriteError if a record of so many bytes is more than a pointer can tell."""
@@ -620,7 +512,7 @@ class Log:
         try:
             self._file.reserve(ahead)
         except OSError as error:
-            if error.errno not in _OUT_OF_SPACE:
+            if error.errno not in OUT_OF_SPACE:
                 raise
             self._file.reserve(needed)
         self._write_private()
@@ -639,13 +531,13 @@ class Log:
             self._zeroed_end = max(limit, start)
 
     def _begin_session(self) -> None:
-        if self._file.path is None or self._is_closing:
-            return
-        self._write_root(is_clean=False, boot_id=self._file.boot_id)
-        self._flusher = threading.Thread(
-            target=_run_flusher, args=(self,), name="memdb-flusher", daemon=True
-        )
-        self._flusher.start()
+        if self._file.path is not None:
+            self._write_root(is_clean=False, boot_id=self._file.boot_id)
+            self._flusher.start()
+
+    def _lower_limit(self) -> None:
+        """Have the next append come to where a failure of the background is raised."""
+        self._limit = min(self._limit, 1)
 
     # -- syncing -------------------------------------------------------------------------
 
@@ -741,133 +633,5 @@ class Log:
 
     def raise_if_failed(self) -> None:
         """Raise if a sync has failed, or the handle is closed or from before a fork."""
-        if callable(self.gate) and self.gate != self._read_only_error:
-            raise self.gate()
-
-    def run_flusher_once(self) -> None:
-        """Sync in the background; a failure is kept for the next call."""
-        try:
-            self.sync()
-        except FailedError as error:
-            # The gate is shut; close() raises this if no call before it met the gate.
-            self._background_error = error
-        except Exception as error:
-            if not self._is_closing:
-                stored = WriteError(f"{self.path}: the flush in the background failed: {error!r}.")
-                stored.__cause__ = error
-                self._background_error = stored
-                # The next append comes to where it is raised.
-                self._limit = min(self._limit, 1)
-
-    def _raise_stored(self) -> None:
-        """Raise a failure of the background, once."""
-        if self._background_error is not None:
-            error, self._background_error = self._background_error, None
-            raise error
-
-    # -- reading -------------------------------------------------------------------------
-
-    def read(self, slot: int) -> tuple[int, int, int, bytes]:
-        """Return identity, writer, kind and the checked bytes of a version.
-
-        Raises:
-            DamageError: The bytes do not match their checksum.
-
-        Cost: O(length), no system call. Positions before data: a map that is younger than
-        the position covers it.
-        """
-        position = self.positions[slot]
-        data = self.data
-        try:
-            identity, offset, length, checksum, _, writer, kind, _, _ = _unpack_pointer(
-                data, position
-            )
-            payload = data[offset : offset + length]
-        except (struct.error, ValueError):
-            # Another thread closed the map since the caller looked.
-            self.raise_if_closed()
-            raise
-        if length and checksum32(payload) != checksum:
-            raise DamageError(
-                f"{self.path}: record {identity} at byte {offset} does not match its checksum."
-                " The file is damaged there; the other records stay readable."
-                " Restore this one from a copy.",
-                path=self.path,
-                offset=offset,
-            )
-        return identity, writer, kind, payload
-
-    def pointer_parts(self) -> Iterator[tuple[int, Array]]:
-        """Give all pointers in order of slots, see `PointerMap.parts`; for the opening."""
-        return self._state.map.parts(self.data, 1, self._count)
-
-    def pointers(self, start: int = 1, stop: int | None = None) -> Array:
-        """Return the pointers of the slots from ``start`` to before ``stop`` (to the last).
-
-        Returns:
-            (n,) POINTER_DTYPE, a copy.
-        """
-        data, stop = self.data, self._count if stop is None else stop
-        with self.while_open():
-            return self._state.map.pointers(data, start, stop)
-
-    def pointers_of(self, slots: Array) -> Array:
-        """Return the pointers of ``slots``, (n,) of integers, as (n,) POINTER_DTYPE."""
-        # A copy first: an array that NumPy looks at can't grow meanwhile.
-        data, positions = self.data, np.array(self.positions[:], dtype="<u8")
-        with self.while_open():
-            return self._state.map.gather(data, positions[slots])
-
-    @contextlib.contextmanager
-    def while_open(self) -> Iterator[None]:
-        """Turn what a map that another thread closes meanwhile raises into ClosedError."""
-        try:
-            yield
-        except (ValueError, IndexError):
-            self.raise_if_closed()
-            raise
-
-    def time_of(self, slot: int) -> int:
-        """Return when the version was committed, nanoseconds since 1970-01-01 UTC."""
-        return self._state.map.time_of(slot)
-
-    @property
-    def catalogue(self) -> dict[str, Any]:
-        """The newest catalogue; empty for a new file."""
-        return self._state.catalogue
-
-    @property
-    def last_identities(self) -> dict[int, int]:
-        """Collection -> highest identity ever given, as of the opening."""
-        return self._state.last_identities
-
-    @property
-    def next_slot(self) -> int:
-        """The slot that the next version gets."""
-        return self._count
-
-    def sizes(self) -> dict[str, int]:
-        """Return the sizes of the file and the map, in bytes; `lock` is held."""
-        self.raise_if_closed()
-        return {
-            "file_bytes": self._file.length(),
-            "log_bytes": self.end - LOG_START,
-            "map_bytes": self._count * (POINTER_BYTES + self.positions.itemsize),
-            "versions": self._count - 1,
-            "unchecked_versions": self._count - unchecked_slot(self._state),
-        }
-
-    @property
-    def file(self) -> File:
-        """The file, for `check`."""
-        return self._file
-
-
-def _run_flusher(log: Log) -> None:
-    wait: Callable[[float], bool] = log._flusher_wake.wait
-    while not log._is_closing:
-        wait(log._flush_interval_s)
-        if log._is_closing:
-            return
-        log._flusher_wake.clear()
-        log.run_flusher_once()
+        if self.gate is not Shut.READ_ONLY:
+            self.raise_if_unusable()

@@ -177,7 +177,7 @@ def hold(connection: Connection, path: str, settings: dict[str, Any]) -> None:
 
 def transfer(connection: Connection, path: str) -> None:
     """Move money between two records of two collections for ever; commit and checkpoint."""
-    with memdb.open(path, checkpoint_interval=7, flush_interval=0.002) as db:
+    with memdb.open(path, checkpoint_interval=200, flush_interval=0.002) as db:
         own = collections(db)
         if not len(own["Account"]):
             with db.transaction():
@@ -194,7 +194,7 @@ def transfer(connection: Connection, path: str) -> None:
             if chance.random() < 0.02:
                 db.checkpoint()
             # Bursts: without pauses the file grows faster than a reader can open it.
-            if chance.random() < 0.05:
+            if chance.random() < 0.2:
                 time.sleep(0.005)
 
 

@@ -46,17 +46,17 @@ def read_beside_a_writer(path: Path, times: int) -> int:
 
 
 def test_a_reader_beside_a_writer_sees_whole_transactions(tmp_path: Path) -> None:
-    """A reader that opens again and again beside a writer meets no error and nothing half."""
-    seen = read_beside_a_writer(tmp_path / "a.memdb", 40)
+    """A reader that opens hundreds of times beside a writer meets no error and nothing half."""
+    seen = read_beside_a_writer(tmp_path / "a.memdb", 300)
 
     assert seen > 1
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
-def test_a_reader_that_opens_hundreds_of_times(tmp_path: Path) -> None:
-    """A reader that opens hundreds of times beside a writer meets no error and nothing half."""
-    seen = read_beside_a_writer(tmp_path / "a.memdb", 200)
+def test_a_reader_that_opens_thousands_of_times(tmp_path: Path) -> None:
+    """A reader that opens thousands of times beside a writer meets no error and nothing half."""
+    seen = read_beside_a_writer(tmp_path / "a.memdb", 5000)
 
     assert seen > 100
 

@@ -165,7 +165,7 @@ def test_b5_failure_of_the_flusher_reaches_the_next_call(
     own = collections(db)["Account"]
     file.fail("sync", for_ever=True)
     own.insert(Account("a", 1))
-    wait_until(lambda: db._engine.log._background_error is not None)
+    wait_until(lambda: db._engine.log._flusher.failure is not None)
 
     def call() -> None:
         if then == "insert":

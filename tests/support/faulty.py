@@ -181,9 +181,7 @@ def drop(db: Database) -> None:
     engine._finalizer.detach()
     log = engine.log
     log._is_closing = True
-    log._flusher_wake.set()
-    if log._flusher is not None:
-        log._flusher.join()
+    log._flusher.stop()
     with contextlib.suppress(BufferError):
         log.data.close()
     OSFile.close(log.file)  # type: ignore[arg-type]

@@ -246,6 +246,8 @@ def test_every_place_of_closing(tmp_path: Path, durability: Any) -> None:
 
 
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs a timer")
+# Not by a signal, as that is the one that the timer uses.
+@pytest.mark.timeout(120, method="thread")
 class TestSignals:
     """By real signals at random moments, on a file with a flusher at work."""
 
@@ -254,6 +256,7 @@ class TestSignals:
         self.run(tmp_path / "a", turns=3_000, seed=1)
 
     @pytest.mark.slow
+    @pytest.mark.timeout(600, method="thread")
     @pytest.mark.parametrize("seed", range(2, 12))
     def test_changes_for_long(self, tmp_path: Path, seed: int) -> None:
         """The same, ten times as often each."""

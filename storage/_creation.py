@@ -1,0 +1,68 @@
+"""Making an empty database, and the note of who holds one."""
+
+from __future__ import annotations
+
+import os
+import time
+
+from memdb.errors import NotADatabaseError
+from memdb.storage._blocks import Root, pack_header, pack_root
+from memdb.storage._constants import (
+    HOLDER_BYTES,
+    HOLDER_OFFSET,
+    LOG_START,
+    PAGE_BYTES,
+    ROOT_OFFSETS,
+)
+from memdb.storage._file import File, OSFile
+from memdb.storage._gate import write_error
+
+
+def is_unfinished(file: File) -> bool:
+    """Whether the file holds nothing yet: new, or its making was cut short by a crash."""
+    return file.length() <= LOG_START and not any(file.read(0, PAGE_BYTES))
+
+
+def refuse_unfinished(file: File) -> None:
+    """Raise NotADatabaseError if the file holds nothing: a reader makes no database."""
+    if is_unfinished(file):
+        raise NotADatabaseError(
+            f"{file.path}: is empty ({file.length()} bytes). If it held data, restore it from a"
+            ' copy; mode="rw" makes a new database of it.',
+            path=file.path,
+        )
+
+
+def create(file: File) -> None:
+    """Make an empty database; the header comes last, so that a crash leaves zeros.
+
+    Raises:
+        WriteError: The disk refused; a file that was made for it is gone again.
+    """
+    file_id = int.from_bytes(os.urandom(8), "little") or 1
+    try:
+        file.reserve(LOG_START)
+        root = Root(0, LOG_START, boot_id=file.boot_id, is_clean=True)
+        for generation in range(2):
+            page = pack_root(root.next() if generation else root, file_id)
+            file.write(ROOT_OFFSETS[generation], page)
+        file.sync()
+        file.write(0, pack_header(file_id, time.time_ns()))
+        file.sync()
+        if isinstance(file, OSFile):
+            file.sync_directory()
+    except OSError as error:
+        if isinstance(file, OSFile) and file.is_new:
+            file.remove()
+        raise write_error(error, file.path) from error
+
+
+def read_holder(file: File) -> str:
+    """Return what the holder of the lock noted of itself; for a message only."""
+    note = file.read(HOLDER_OFFSET, HOLDER_BYTES).rstrip(b"\0")
+    return note.decode("utf-8", "replace") or "an unknown process"
+
+
+def write_holder(file: File, note: str) -> None:
+    """Write the note, empty to remove it."""
+    file.write(HOLDER_OFFSET, note.encode()[:HOLDER_BYTES].ljust(HOLDER_BYTES, b"\0"))

@@ -1,0 +1,90 @@
+"""The thread that syncs in the background."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+from memdb.errors import FailedError, MemdbError, WriteError
+
+
+class Flusher:
+    """Calls a function at intervals, or sooner when woken, until it is stopped.
+
+    A failure is kept for the next call of the user's, see `take_failure`.
+
+    Attributes:
+        failure: What the last call raised, until somebody was told.
+    """
+
+    __slots__ = (
+        "_interval_s",
+        "_is_stopping",
+        "_on_failure",
+        "_sync",
+        "_thread",
+        "_wake",
+        "failure",
+    )
+
+    def __init__(
+        self, sync: Callable[[], None], interval_s: float, on_failure: Callable[[], None]
+    ) -> None:
+        """Make a flusher that does not run yet.
+
+        Args:
+            sync: What to call.
+            interval_s: Seconds between two calls.
+            on_failure: Called after a failure is kept, other than a failed sync.
+        """
+        self._sync = sync
+        self._interval_s = interval_s
+        self._on_failure = on_failure
+        self._is_stopping = False
+        self._thread: threading.Thread | None = None
+        self._wake = threading.Event()
+        self.failure: MemdbError | None = None
+
+    def start(self) -> None:
+        """Start the thread, unless it runs or was stopped."""
+        if self._thread is None and not self._is_stopping:
+            self._thread = threading.Thread(target=self._run, name="memdb-flusher", daemon=True)
+            self._thread.start()
+
+    def wake(self) -> None:
+        """Have it call now."""
+        self._wake.set()
+
+    def stop(self) -> None:
+        """Return when the thread has ended; it does not start again."""
+        self._is_stopping = True
+        self._wake.set()
+        if self._thread is not None and self._thread is not threading.current_thread():
+            self._thread.join()
+
+    def _run(self) -> None:
+        while not self._is_stopping:
+            self._wake.wait(self._interval_s)
+            if self._is_stopping:
+                return
+            self._wake.clear()
+            self.run_once()
+
+    def run_once(self) -> None:
+        """Call once and keep a failure."""
+        try:
+            self._sync()
+        except FailedError as error:
+            # The gate is shut; close() raises this if no call before it met the gate.
+            self.failure = error
+        except Exception as error:
+            if not self._is_stopping:
+                self.failure = WriteError(f"the flush in the background failed: {error!r}.")
+                self.failure.__cause__ = error
+                self._on_failure()
+
+    def take_failure(self) -> None:
+        """Raise a failure that nobody was told of yet, once."""
+        if self.failure is not None:
+            error, self.failure = self.failure, None
+            raise error
