@@ -126,8 +126,10 @@ class IdentityIndex:
                 self._holes -= 1
             self.dense[identity] = slot
         elif self.is_dense and identity < self._dense_limit(size):
-            self.dense.frombytes(bytes((identity - size) * self.dense.itemsize))
+            zeros = bytes((identity - size) * self.dense.itemsize)
+            # No call between these two, so that an interrupt finds both done or neither.
             self._holes += identity - size
+            self.dense.frombytes(zeros)
             self.dense.append(slot)
         else:
             self._beyond = max(self.next_identity, identity + 1)
@@ -217,15 +219,18 @@ class ScannedIdentities:
         if row >= 0:
             self._pairs[2 * row + 1] = slot
             return
-        self._pairs.frombytes(np.array([identity, slot], "<i8").tobytes())
+        pair = np.array([identity, slot], "<i8").tobytes()
+        # First, so that after an interrupt the same call looks whether the pair is there.
         self.next_identity = max(self.next_identity, identity + 1)
+        self._pairs.frombytes(pair)
 
     def extend(self, first: int, first_slot: int, count: int) -> None:
         """Add ``count`` new identities from the next one on."""
         steps = np.arange(count, dtype="<i8")
         rows = np.stack((first + steps, first_slot + steps), axis=1)
-        self._pairs.frombytes(rows.tobytes())
+        pairs = rows.tobytes()
         self.next_identity = first + count
+        self._pairs.frombytes(pairs)
 
     def remove(self, identity: int) -> None:
         """Forget an identity that is there."""

@@ -371,6 +371,7 @@ class Collection(Generic[T]):
     def _changed(self, identity: int, record: Any, change: Any, fields: dict[str, Any]) -> Any:
         store = self._store
         shape = store.shape
+        own_copy = record
         if change is not None:
             if type(change) is shape.cls:
                 record = change
@@ -399,7 +400,7 @@ class Collection(Generic[T]):
                 f" {fields[shape.identity or '']!r}: an identity never changes."
                 " Insert a new record and delete this one."
             )
-        return self._with_fields(record, fields, is_own=record is not change)
+        return self._with_fields(record, fields, is_own=record is own_copy)
 
     def _with_fields(self, record: Any, fields: dict[str, Any], *, is_own: bool) -> Any:
         shape = self._store.shape
@@ -498,7 +499,7 @@ def shape_for(cls_or_name: object) -> tuple[str, Any]:
         return cls_or_name, shape_of(None)
     if not isinstance(cls_or_name, type) or issubclass(cls_or_name, Mapping | dict):
         raise RecordTypeError(
-            f"A collection is made for a record class, or by a name for plain dicts, not for"
-            f" {cls_or_name!r}."
+            "A collection is made for a record class, or by a name for plain dicts, not for a"
+            f" value of type {type(cls_or_name).__qualname__}."
         )
     return cls_or_name.__name__, shape_of(cls_or_name)

@@ -8,6 +8,8 @@ from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
+import numpy as np
+
 from memdb import _config
 from memdb._collection import Collection, make_collection, shape_for
 from memdb._engine import Engine
@@ -142,7 +144,8 @@ class Database:
 
         Args:
             cls_or_name: The class of the records, a dataclass or one of its kin; or a name, for
-                records that are plain dicts.
+                records that are plain dicts. By its name a collection of a class can be read
+                as dicts, and not be changed.
             name: The collection's name in the file, the class's own unless told.
             serializer, cloner, cache: Instead of the database's settings.
             identity_index: False scans for each lookup by identity; True unless told.
@@ -159,7 +162,7 @@ class Database:
         self._engine.log.raise_if_closed()
         default_name, shape = shape_for(cls_or_name)
         key = default_name if name is None else name
-        if not isinstance(key, str) or not key:
+        if not isinstance(key, str) or not key or not key.isprintable():
             raise ConfigError(
                 f"The name of a collection is a text of at least one letter, not {key!r}."
             )
@@ -271,7 +274,13 @@ class Database:
         for store in list(self._engine.stores.values()):
             with log.lock:
                 identities, slots = store.identities.arrays()
+                count = len(store.identities)
                 pointers = log.pointers_of(slots)
+            if count != len(np.unique(identities)):
+                message = (
+                    f"{store.name}: the index counts {count} records, it has {len(identities)}"
+                )
+                findings.append(Finding(log.end, message))
             is_wrong = (pointers["identity"] != identities) | (
                 pointers["collection"] != store.collection_id
             )

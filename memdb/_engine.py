@@ -10,8 +10,8 @@ from collections.abc import Callable
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from memdb.errors import ReadOnlyError, TransactionError
-from memdb.storage import Kind, Log
+from memdb.errors import ConfigError, ReadOnlyError, TransactionError
+from memdb.storage import MAX_CATALOGUE_NUMBER, Kind, Log
 
 if TYPE_CHECKING:
     from memdb._config import Config
@@ -45,13 +45,14 @@ class Engine:
         self.transaction: Transaction | None = None
         self.is_publishing = False
         self.is_synced = config.durability == "synced" and mode != "r"
-        self._current: ContextVar[Transaction | None] = ContextVar("transaction", default=None)
+        # A token and not the transaction, which a context would keep alive, engine and all.
+        self._current: ContextVar[object] = ContextVar("transaction", default=None)
         catalogue = log.catalogue
         self.collections: list[dict[str, Any]] = list(catalogue.get("collections", ()))
         self.writers: list[dict[str, Any]] = list(catalogue.get("writers", ()))
         _open_engines.add(self)
         # Also at the normal end of the process, so that what is buffered is flushed.
-        self._finalizer = weakref.finalize(self, log.close)
+        self._finalizer = weakref.finalize(self, log.close_unused)
 
     @property
     def place(self) -> str:
@@ -80,13 +81,13 @@ class Engine:
     def current(self) -> Transaction | None:
         """Return the transaction that the calling context is in, or None."""
         transaction = self.transaction
-        if transaction is not None and self._current.get() is transaction:
+        if transaction is not None and self._current.get() is transaction.token:
             return transaction
         return None
 
     def begin(self, transaction: Transaction) -> None:
         """Give the turn to a transaction, once nobody else has it."""
-        self._current.set(transaction)
+        self._current.set(transaction.token)
         while True:
             with self.log.lock:
                 self.log.raise_if_unusable()
@@ -165,6 +166,12 @@ class Engine:
         if not writer_id:
             writer_id = 1 + max((entry["id"] for entry in writers), default=0)
             writers.append({"id": writer_id, "collection": collection_id, "schema": store.schema})
+        if max(collection_id, writer_id) > MAX_CATALOGUE_NUMBER:
+            raise ConfigError(
+                f"{self.place}: holds {MAX_CATALOGUE_NUMBER} collections or forms of records"
+                " already, and can't hold another. Use one collection with a field that tells"
+                " the kinds apart."
+            )
         self.log.write_catalogue({"collections": collections, "writers": writers})
         self.collections, self.writers = collections, writers
         store.set_numbers(collection_id, writer_id)

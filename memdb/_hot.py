@@ -75,6 +75,9 @@ def insert_method(store: Store, slow: type[Collection[Any]]) -> dict[str, Method
     shape, engine = store.shape, store.engine
     if not isinstance(identities, IdentityIndex) or not store.writer_id:
         return {}
+    if any(f.name == shape.identity and f.required and not f.in_init for f in shape.fields):
+        # A field that the constructor does not set may be missing: the slow way looks.
+        return {}
     has_no_identity = ""
     if shape.kind == "dict":
         own = f"record.get({shape.identity!r})"

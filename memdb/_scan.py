@@ -80,9 +80,16 @@ def scan(store: Store, snapshot: Snapshot) -> Iterator[Part]:
 def _scan_part(store: Store, identities: list[int], slots: list[int], snapshot: Snapshot) -> Part:
     # Invariant: a commit is appended before the cache loses what it replaces. So if the log
     # is where it was, every object just fetched is of the snapshot.
-    fetched = list(map(store.cache.get, identities))
+    fetched: list[Any]
+    try:
+        fetched = list(map(store.cache.__getitem__, identities))
+    except KeyError:
+        fetched = list(map(store.cache.get, identities))
+        is_complete = False
+    else:
+        is_complete = True
     is_unchanged = store.engine.log.next_slot == snapshot.version
-    if is_unchanged and None not in fetched:
+    if is_unchanged and is_complete:
         return Part(identities, fetched, [True] * len(fetched))
     decoded: list[tuple[int, int, Any]] = []
     records: list[Any] = []

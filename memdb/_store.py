@@ -17,6 +17,7 @@ from memdb.errors import (
     DecodeError,
     DuplicateIdentityError,
     IdentityError,
+    ReadOnlyError,
     RecordNotFoundError,
     RecordTypeError,
 )
@@ -255,6 +256,20 @@ class Store:
 
     # -- writing -------------------------------------------------------------------------
 
+    def refuse_borrowed(self) -> None:
+        """Raise if this is a collection of a class that was opened by its name, as dicts.
+
+        Written as dicts its records would lose the types that their class gives them.
+        """
+        if self.shape.kind == "dict" and any(
+            entry["collection"] == self.collection_id and entry["schema"]["kind"] != "dict"
+            for entry in self.engine.writers
+        ):
+            raise ReadOnlyError(
+                f"{self.name}: holds records of a class, and opened by its name it can only be"
+                " read. Open it with the class to change it."
+            )
+
     def identity_of(self, record: Any) -> int:
         """Check the class of a record and return the identity that it asks for, 0 for none.
 
@@ -262,6 +277,7 @@ class Store:
             RecordTypeError: It is of another class.
             IdentityError: What its identity field holds can't be one.
         """
+        self.refuse_borrowed()
         shape = self.shape
         cls: type = type(record)
         if cls is not shape.cls:
@@ -365,8 +381,11 @@ class Store:
     def not_found(self, identity: object) -> RecordNotFoundError:
         """Return the error for an identity that no live record has."""
         hint = "" if type(identity) is int else " Identities are of type int."
+        # What is no identity may be a record, whose content is nobody's business.
+        is_plain = isinstance(identity, int | float | str | bytes | tuple | None)
+        shown = repr(identity) if is_plain else f"of type {type(identity).__qualname__}"
         return RecordNotFoundError(
-            f"{self.name}: there is no record with identity {identity!r}.{hint}",
+            f"{self.name}: there is no record with identity {shown}.{hint}",
             collection=self.name,
             identity=identity,
         )
@@ -474,6 +493,7 @@ class Store:
         """
         engine = self.engine
         engine.log.raise_if_unusable()
+        self.refuse_borrowed()
         if type(identity) is not int:
             raise self.not_found(identity)
         transaction = engine.current()
@@ -530,6 +550,7 @@ class Store:
 
     def delete(self, identity: object) -> None:
         """Delete a record."""
+        self.refuse_borrowed()
         transaction = self.engine.current()
         if transaction is not None:
             with transaction.lock:
@@ -547,6 +568,7 @@ class Store:
 
     def clear(self) -> int:
         """Delete every record as one commit and return how many there were."""
+        self.refuse_borrowed()
         transaction = self.engine.current()
         if transaction is not None:
             with transaction.lock:

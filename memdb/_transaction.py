@@ -25,6 +25,7 @@ class Transaction:
     Attributes:
         thread: The thread that opened it, by `threading.get_ident`.
         lock: Held by each operation in the transaction.
+        token: What the contexts that belong to it carry.
         over: Locked until the end; whoever waits for the turn waits for it.
     """
 
@@ -32,6 +33,7 @@ class Transaction:
         self._engine = engine
         self.thread = threading.get_ident()
         self.lock = threading.RLock()
+        self.token = object()
         self.over = threading.Lock()
         self.over.acquire()
         self._layers: list[dict[Key, bytes | None]] = [{}]
@@ -50,19 +52,27 @@ class Transaction:
 
     def changes(self, store: Store) -> dict[int, bytes | None]:
         """Return what was changed in a collection: identity -> bytes, None for a deletion."""
-        return {
-            identity: payload
-            for layer in self._layers
-            for (changed, identity), payload in layer.items()
-            if changed is store
-        }
+        with self.lock:
+            return {
+                identity: payload
+                for layer in self._layers
+                for (changed, identity), payload in layer.items()
+                if changed is store
+            }
 
     def next_identity(self, store: Store) -> int:
         """Return the identity that the next new record of the collection gets."""
         return self._next_identities.get(store, store.identities.next_identity)
 
     def write(self, store: Store, identity: int, payload: bytes | None) -> None:
-        """Note a new state of a record, None for its deletion."""
+        """Note a new state of a record, None for its deletion; `lock` is held.
+
+        Raises:
+            TransactionError: Another thread of the context has ended the transaction.
+        """
+        if self._engine.transaction is not self:
+            self._engine.log.raise_if_closed()
+            raise TransactionError(f"{self._engine.place}: the transaction has ended already.")
         if identity >= self.next_identity(store):
             self._next_identities[store] = identity + 1
         # Readers must come to where the transaction is looked at. Under the lock, so that none
@@ -190,10 +200,12 @@ class TransactionScope:
             transaction.pop(keep=exc_type is None)
             self._depth = 0
             return
-        try:
-            end = transaction.commit() if exc_type is None else 0
-        finally:
-            engine.end(transaction)
+        # Under the lock: what other threads of the context are in the middle of is in it wholly.
+        with transaction.lock:
+            try:
+                end = transaction.commit() if exc_type is None else 0
+            finally:
+                engine.end(transaction)
         if engine.is_synced:
             engine.log.sync_to(end)
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from memdb.storage._blocks import Array, checksum32, empty_pointers
 from memdb.storage._check import Finding, check_log
-from memdb.storage._constants import POINTER_DTYPE, Kind
+from memdb.storage._constants import MAX_CATALOGUE_NUMBER, POINTER_DTYPE, Kind
 from memdb.storage._file import File, MapAccess, MemoryFile, OSFile
 from memdb.storage._log import Durability, Log, pointer_end
 from memdb.storage._recovery import Recovery
 
 __all__ = [
+    "MAX_CATALOGUE_NUMBER",
     "POINTER_DTYPE",
     "Array",
     "Durability",

@@ -65,6 +65,7 @@ POINTER_DTYPE = np.dtype(
 )
 POINTER_LAST_OF_COMMIT = 1
 MAX_PAYLOAD_BYTES = 2**32 - 1
+MAX_CATALOGUE_NUMBER = 2**16 - 1
 
 # A checkpoint's payload: checksum, previous, first slot, numbers of segments, runs, collections.
 CHECKPOINT = Struct("<8sQQQQQ")

@@ -360,10 +360,14 @@ def write_beside(path: str, data: bytes) -> str:
         except FileExistsError:
             number += 1
             continue
-        with os.fdopen(fd, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
+        try:
+            with os.fdopen(fd, "wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+        except BaseException:
+            os.unlink(name)
+            raise
         sync_directory(os.path.dirname(name))
         return name
 

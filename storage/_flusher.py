@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import queue
 import threading
 from collections.abc import Callable
 
@@ -18,6 +20,7 @@ class Flusher:
     """
 
     __slots__ = (
+        "_farewell",
         "_interval_s",
         "_is_stopping",
         "_on_failure",
@@ -42,33 +45,51 @@ class Flusher:
         self._on_failure = on_failure
         self._is_stopping = False
         self._thread: threading.Thread | None = None
-        self._wake = threading.Event()
+        # Not an Event, whose Python code an interrupt (Ctrl-C) can leave locked for ever.
+        self._wake: queue.SimpleQueue[None] = queue.SimpleQueue()
+        self._farewell: Callable[[], None] | None = None
         self.failure: MemdbError | None = None
 
     def start(self) -> None:
         """Start the thread, unless it runs or was stopped."""
-        if self._thread is None and not self._is_stopping:
+        if not self._is_running() and not self._is_stopping:
             self._thread = threading.Thread(target=self._run, name="memdb-flusher", daemon=True)
             self._thread.start()
 
+    def _is_running(self) -> bool:
+        # An interrupt may have come between the making and the start of the thread.
+        return self._thread is not None and self._thread.ident is not None
+
     def wake(self) -> None:
         """Have it call now."""
-        self._wake.set()
+        self._wake.put(None)
 
     def stop(self) -> None:
         """Return when the thread has ended; it does not start again."""
         self._is_stopping = True
-        self._wake.set()
-        if self._thread is not None and self._thread is not threading.current_thread():
+        self._wake.put(None)
+        if self._thread is not None and self._is_running() and not self.is_own_thread():
             self._thread.join()
+
+    def is_own_thread(self) -> bool:
+        """Whether the caller is the flusher itself."""
+        return self._thread is threading.current_thread()
+
+    def stop_with(self, farewell: Callable[[], None]) -> None:
+        """Have the thread end after the call that it is in, calling ``farewell`` last."""
+        self._farewell = farewell
+        self._is_stopping = True
 
     def _run(self) -> None:
         while not self._is_stopping:
-            self._wake.wait(self._interval_s)
-            if self._is_stopping:
-                return
-            self._wake.clear()
-            self.run_once()
+            with contextlib.suppress(queue.Empty):
+                self._wake.get(timeout=self._interval_s)
+                while not self._wake.empty():
+                    self._wake.get_nowait()
+            if not self._is_stopping:
+                self.run_once()
+        if self._farewell is not None:
+            self._farewell()
 
     def run_once(self) -> None:
         """Call once and keep a failure."""

@@ -67,6 +67,8 @@ from memdb.storage._recovery import LARGE_COMMIT, Recovery, load
 Durability = Literal["buffered", "written", "synced"]
 
 _MIN_GROWTH_BYTES = 1 << 20
+# Checkpoints of so many versions and more are never taken over by later ones.
+_FULL_CHECKPOINT = 65_536
 _WORTH_A_WRITE_BYTES = 1 << 18
 _ZEROS = bytes(1 << 20)
 _SINGLE_BYTES = BLOCK_BYTES + POINTER_BYTES
@@ -243,7 +245,6 @@ class Log(LogReader):
         with self.lock:
             if not self._is_closing:
                 self._is_closing = True
-                self._has_failed = self.gate is Shut.FAILED
                 # From here on no writer gets in; readers may go on until the map is given up.
                 self.gate = Shut.CLOSED
         self._flusher.stop()
@@ -254,8 +255,9 @@ class Log(LogReader):
                 self._release()
                 return
             is_changed = self._limit or self.recovery is not None
+            is_kept = self._mode != "r" and self._file.path is not None
             try:
-                if self._mode != "r" and is_changed and not self._has_failed:
+                if is_kept and is_changed and not self._has_failed:
                     self._finish()
                 self._flusher.take_failure()
             except Exception:
@@ -273,6 +275,17 @@ class Log(LogReader):
         with self.lock:
             self.is_closed = True
             self._release()
+
+    def close_unused(self) -> None:
+        """Close the log of a database that was dropped without being closed.
+
+        The collector may find that out in the flusher itself, in the middle of a sync and with
+        the locks held; then the flusher closes when it is through.
+        """
+        if self._flusher.is_own_thread():
+            self._flusher.stop_with(self.close)
+        else:
+            self.close()
 
     def _finish(self) -> None:
         # Without the checkpoint (a full disk) the next opening walks the commits.
@@ -305,6 +318,7 @@ class Log(LogReader):
 
     def _fail(self, error: OSError) -> FailedError:
         """Refuse every further write: after a failed sync the kernel may have dropped pages."""
+        self._has_failed = True
         self.gate = Shut.FAILED
         return sync_error(error, self.path)
 
@@ -443,7 +457,9 @@ class Log(LogReader):
         self._state.catalogue = catalogue
 
     def _append_checkpoint(self) -> None:
-        pointers, checkpoint, link = build_checkpoint(self._state, self.data, self._interval)
+        pointers, checkpoint, link = build_checkpoint(
+            self._state, self.data, max(self._interval, _FULL_CHECKPOINT)
+        )
         payload = pack_checked(pack_checkpoint(checkpoint), self.file_id)
         link.offset = self._append_block(CHECKPOINT_MAGIC, pointers.tobytes(), payload)
         chain = self._state.chain
@@ -619,8 +635,8 @@ class Log(LogReader):
             FailedError: The disk refused; no further write is accepted.
         """
         while self.synced_end < end:
-            self.raise_if_failed()
             with self.sync_lock:
+                # Before the gate: close() may have synced for this writer and shut it.
                 if self.synced_end >= end:
                     return
                 self.raise_if_failed()

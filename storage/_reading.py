@@ -105,14 +105,17 @@ class LogReader:
         Returns:
             (n,) POINTER_DTYPE, a copy.
         """
-        data, stop = self.data, self._count if stop is None else stop
+        stop = self._count if stop is None else stop
+        # After the count: a map that is younger than a slot covers its pointer.
+        data = self.data
         with self.while_open():
             return self._state.map.pointers(data, start, stop)
 
     def pointers_of(self, slots: Array) -> Array:
         """Return the pointers of ``slots``, (n,) of integers, as (n,) POINTER_DTYPE."""
         # A copy first: an array that NumPy looks at can't grow meanwhile.
-        data, positions = self.data, np.array(self.positions[:], dtype="<u8")
+        positions = np.array(self.positions[:], dtype="<u8")
+        data = self.data
         with self.while_open():
             return self._state.map.gather(data, positions[slots])
 
@@ -154,8 +157,3 @@ class LogReader:
             "versions": self._count - 1,
             "unchecked_versions": self._count - unchecked_slot(self._state),
         }
-
-    @property
-    def file(self) -> File:
-        """The file, for `check`."""
-        return self._file

@@ -115,8 +115,8 @@ def _checked(condition: object) -> Callable[[Any], object]:
         raise QueryError(f"{condition!r} is a field, not a condition. Compare it with something.")
     if isinstance(condition, type) or not callable(condition):
         raise QueryError(
-            f"A condition is an expression of F or a callable that takes a record, not "
-            f"{condition!r}. Build it with F, as in F.name == 'Eric'."
+            "A condition is an expression of F or a callable that takes a record, not a "
+            f"{type(condition).__qualname__}. Build it with F, as in F.name == 'Eric'."
         )
     if inspect.iscoroutinefunction(condition):
         raise QueryError("A condition can't be a coroutine function. Give a plain callable.")

@@ -56,9 +56,9 @@ def test_a_reader_beside_a_writer_sees_whole_transactions(tmp_path: Path) -> Non
 @pytest.mark.timeout(1200)
 def test_a_reader_that_opens_thousands_of_times(tmp_path: Path) -> None:
     """A reader that opens thousands of times beside a writer meets no error and nothing half."""
-    seen = read_beside_a_writer(tmp_path / "a.memdb", 5000)
+    seen = [read_beside_a_writer(tmp_path / f"{number}.memdb", 500) for number in range(10)]
 
-    assert seen > 100
+    assert min(seen) > 10
 
 
 def test_readers_come_and_go_while_writers_do(tmp_path: Path) -> None:

@@ -162,7 +162,7 @@ def sweep(tmp_path: Path, durability: str, steps: list[Step], losses: int) -> No
             with pytest.raises(Stopped):
                 run.run(lambda number, file, stop=(session, call): prepare(number, file, stop))
             file = run.files[-1]
-            if run.db is not None and run.db._engine.log.file is file:
+            if run.db is not None and run.db._engine.log._file is file:
                 drop(run.db)
             where = f"{durability}, session {session}, call {call} ({method})"
             assert file.lasts is not None

@@ -184,4 +184,4 @@ def drop(db: Database) -> None:
     log._flusher.stop()
     with contextlib.suppress(BufferError):
         log.data.close()
-    OSFile.close(log.file)  # type: ignore[arg-type]
+    OSFile.close(log._file)  # type: ignore[arg-type]

@@ -15,6 +15,9 @@ from collections.abc import Iterator
 from types import FrameType
 from typing import Any
 
+# Their callbacks come when they like, and what is raised in them comes out nowhere.
+_WEAK = ("weakref", "_weakrefset")
+
 
 class Interrupt(BaseException):
     """What comes out of nowhere; no Exception, as KeyboardInterrupt."""
@@ -54,7 +57,18 @@ def interrupted_at(number: int) -> Iterator[Count]:
 
 def _is_ours(frame: FrameType) -> bool:
     module = str(frame.f_globals.get("__name__", ""))
-    return not module.startswith(("tests.", "numpy."))
+    if module.startswith(("tests.", "numpy.", "typing", "hypothesis.")):
+        return False
+    # What is raised in a finalizer comes out nowhere.
+    above: FrameType | None = frame
+    while above is not None:
+        if above.f_code.co_name == "__del__" or above.f_globals.get("__name__") in _WEAK:
+            return False
+        # What happens inside of these is CPython's own matter.
+        if above is not frame and above.f_code.co_qualname in ("Thread.start", "Thread.join"):
+            return False
+        above = above.f_back
+    return True
 
 
 class Timer:

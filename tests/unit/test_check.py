@@ -249,7 +249,7 @@ def test_record_that_is_twice_in_a_commit_is_found(editor: Editor) -> None:
 def test_checkpoint_that_says_something_else_is_found() -> None:
     """A pointer map that differs from the commits is found, with the field."""
     editor = Editor()
-    file = editor.log.file
+    file = editor.log._file
     data = file.read(0, editor.log.end)
     copy = MemoryFile()
     copy.write(0, data)
