@@ -11,7 +11,7 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from memdb.errors import ConfigError, ReadOnlyError, TransactionError
-from memdb.storage import MAX_CATALOGUE_NUMBER, Kind, Log
+from memdb.storage import MAX_CATALOGUE_NUMBER, Array, Kind, Log
 
 if TYPE_CHECKING:
     from memdb._config import Config
@@ -192,6 +192,23 @@ class Engine:
         )
 
     # -- publication ---------------------------------------------------------------------
+
+    def commit(self, pointers: Array, payload: bytes, publish: Callable[[int], None]) -> None:
+        """Append a commit of several versions and make it visible; the lock is held.
+
+        Args:
+            pointers, payload: As `Log.append_batch` takes them.
+            publish: Called with the first slot; takes the versions into the indexes.
+        """
+        first_slot = self.log.next_slot
+        try:
+            slot = self.log.append_batch(pointers, payload)
+            self.is_publishing = True
+            publish(slot)
+            self.is_publishing = False
+        except BaseException:
+            self.catch_up(first_slot)
+            raise
 
     def catch_up(self, first_slot: int) -> None:
         """Take the commits from ``first_slot`` on into the indexes; the lock is held.

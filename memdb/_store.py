@@ -455,20 +455,15 @@ class Store:
             self.checked_next(first + len(payloads) - 1)
             identities = list(range(first, first + len(payloads)))
         pointers = self._pointers(identities, payloads, Kind.INSERTED)
-        engine, log = self.engine, self.engine.log
-        first_slot = log.next_slot
-        try:
-            slot = log.append_batch(pointers, b"".join(payloads))
+
+        def publish(slot: int) -> None:
             if not explicit:
                 self.identities.extend(first, slot, len(identities))
-            else:
-                engine.is_publishing = True
-                for offset, identity in enumerate(identities):
-                    self.identities.set(identity, slot + offset)
-                engine.is_publishing = False
-        except BaseException:
-            engine.catch_up(first_slot)
-            raise
+                return
+            for offset, identity in enumerate(identities):
+                self.identities.set(identity, slot + offset)
+
+        self.engine.commit(pointers, b"".join(payloads), publish)
         return identities
 
     def _pointers(self, identities: list[int], payloads: list[bytes], kind: Kind) -> Array:
@@ -578,22 +573,16 @@ class Store:
                     transaction.write(self, identity, None)
             return len(identities)
 
+        def publish(identities: list[int]) -> None:
+            for identity in identities:
+                self.publish(identity, 0)
+
         def action() -> int:
             identities = list(self.identities)
             if identities:
                 pointers = self._pointers(identities, [b""] * len(identities), Kind.DELETED)
                 pointers["writer"] = 0
-                engine, log = self.engine, self.engine.log
-                first = log.next_slot
-                try:
-                    engine.is_publishing = True
-                    log.append_batch(pointers, b"")
-                    for identity in identities:
-                        self.publish(identity, 0)
-                    engine.is_publishing = False
-                except BaseException:
-                    engine.catch_up(first)
-                    raise
+                self.engine.commit(pointers, b"", lambda _: publish(identities))
             return len(identities)
 
         return self.engine.autocommit(action)

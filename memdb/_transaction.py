@@ -6,14 +6,18 @@ import threading
 from types import TracebackType
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from memdb.errors import TransactionError
-from memdb.storage import Kind, checksum32, empty_pointers
+from memdb.storage import POINTER_DTYPE, Kind, checksum32
 
 if TYPE_CHECKING:
     from memdb._engine import Engine
     from memdb._store import Store
 
 Key = tuple["Store", int]
+# Store, identity, bytes or None for a deletion, and what the version does.
+Change = tuple["Store", int, bytes | None, Kind]
 
 
 class Transaction:
@@ -111,32 +115,32 @@ class Transaction:
                 return log.end
             for store in {store for store, *_ in changes}:
                 store.ensure_registered()
-            first = log.next_slot
-            pointers = empty_pointers(len(changes))
-            for row, (store, identity, payload, kind) in zip(pointers, changes, strict=True):
-                row["identity"] = identity
-                row["collection"] = store.collection_id
-                row["kind"] = kind
-                if payload is not None:
-                    log.refuse_large(len(payload))
-                    row["writer"] = store.writer_id
-                    row["length"] = len(payload)
-                    row["checksum"] = checksum32(payload) if payload else 0
-            payloads = b"".join(payload for *_, payload, _ in changes if payload is not None)
-            try:
-                slot = log.append_batch(pointers, payloads)
-                engine.is_publishing = True
-                for offset, (store, identity, payload, _) in enumerate(changes):
-                    store.publish(identity, 0 if payload is None else slot + offset)
-                engine.is_publishing = False
-            except BaseException:
-                engine.catch_up(first)
-                raise
+            engine.commit(
+                np.array([self._pointer(*change) for change in changes], POINTER_DTYPE),
+                b"".join(payload for *_, payload, _ in changes if payload is not None),
+                lambda slot: self._publish(changes, slot),
+            )
             return log.end
 
-    def _net_changes(self) -> list[tuple[Store, int, bytes | None, Kind]]:
+    def _pointer(
+        self, store: Store, identity: int, payload: bytes | None, kind: Kind
+    ) -> tuple[int, ...]:
+        """Return a pointer's fields, without those that the log fills in."""
+        if payload is None:
+            return identity, 0, 0, 0, store.collection_id, 0, kind, 0, 0
+        self._engine.log.refuse_large(len(payload))
+        checksum = checksum32(payload) if payload else 0
+        ends = (store.collection_id, store.writer_id, kind, 0, 0)
+        return identity, 0, len(payload), checksum, *ends
+
+    @staticmethod
+    def _publish(changes: list[Change], slot: int) -> None:
+        for offset, (store, identity, payload, _) in enumerate(changes):
+            store.publish(identity, 0 if payload is None else slot + offset)
+
+    def _net_changes(self) -> list[Change]:
         """Return what differs from the state before, each record once."""
-        net: list[tuple[Store, int, bytes | None, Kind]] = []
+        net: list[Change] = []
         for (store, identity), payload in self._layers[0].items():
             slot = store.identities.find(identity)
             if payload is None:

@@ -348,3 +348,37 @@ def test_writing_goes_on_after_a_torn_tail_was_cut(tmp_path: Path) -> None:
         found, findings = state_of(db), db.check()
 
     assert (states[3], []) == (found, findings)
+
+
+@pytest.mark.parametrize("which", [1, -2])
+def test_an_older_block_behind_the_end_is_not_taken(tmp_path: Path, which: int) -> None:
+    """A valid block of the file itself that lies behind its end out of sequence is a torn tail."""
+    path = tmp_path / "a.memdb"
+    expected = clean_file(path)
+    block = blocks_of(path)[which]
+    stale = path.read_bytes()[block.offset : block.end]
+    with path.open("ab") as file:
+        file.write(stale)
+    with memdb.open(path, "r") as db:
+        read = state_of(db)
+    with memdb.open(path) as db:
+        found, recovery, findings = state_of(db), db.recovery, db.check()
+
+    assert (expected, expected, []) == (read, found, findings)
+    assert recovery is not None and len(stale) == recovery.cut_bytes
+
+
+def test_a_block_of_another_file_is_not_taken(tmp_path: Path) -> None:
+    """A valid next block of another database behind the end of this one is a torn tail."""
+    path, other = tmp_path / "a.memdb", tmp_path / "b.memdb"
+    expected = clean_file(path)
+    killed_file(other, transactions=30)
+    sequence = blocks_of(path)[-1].sequence + 1
+    [block] = [block for block in blocks_of(other) if block.sequence == sequence]
+    with path.open("ab") as file:
+        file.write(other.read_bytes()[block.offset : block.end])
+    with memdb.open(path) as db:
+        found, recovery = state_of(db), db.recovery
+
+    assert expected == found
+    assert recovery is not None and recovery.cut_bytes > 0

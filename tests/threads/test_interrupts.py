@@ -23,6 +23,9 @@ State = dict[str, dict[int, Any]]
 # More than any of the operations here has.
 MOST_PLACES = 5_000
 
+# On files each place costs some syncs.
+STEPS = pytest.mark.parametrize("step", [11, pytest.param(1, marks=pytest.mark.slow)])
+
 
 @dataclass
 class Item:
@@ -107,8 +110,9 @@ OPERATIONS: dict[str, Callable[[Tables], object]] = {
 }
 LONG = {
     **{"insert": 1, "delete": 1, "insert_many": 3, "insert_many explicitly": 5, "clear": 5},
-    **{"first insert": 5, "transaction": 5, "rolled back transaction": 5, "checkpoint": 7},
-    **{"nested transaction": 11, "scan": 17},
+    **{"put": 3, "update": 3, "update by function": 5, "edit": 5, "checkpoint": 11},
+    **{"first insert": 7, "transaction": 7, "rolled back transaction": 7},
+    **{"nested transaction": 17, "scan": 29},
 }
 
 
@@ -198,11 +202,12 @@ def _commit_more(tables: Tables) -> None:
         tables.items.insert(Item(100))
 
 
-def test_every_place_of_opening(tmp_path: Path) -> None:
+@STEPS
+def test_every_place_of_opening(tmp_path: Path, step: int) -> None:
     """Wherever opening is interrupted, the file can be opened afterwards."""
     path = tmp_path / "a"
     for is_new in (True, False):
-        for number in range(MOST_PLACES):
+        for number in range(0, MOST_PLACES, step):
             if is_new:
                 path.unlink(missing_ok=True)
             db = None
@@ -220,17 +225,18 @@ def test_every_place_of_opening(tmp_path: Path) -> None:
                 memdb.open(path, "append").close()
             except memdb.MemdbError as error:
                 raise AssertionError(place) from error
-        assert 3 < number < MOST_PLACES - 1
+        assert 3 < number < MOST_PLACES - step
 
 
 @pytest.mark.parametrize("durability", ["written", "buffered", "synced"])
-def test_every_place_of_the_first_write(tmp_path: Path, durability: Any) -> None:
+@STEPS
+def test_every_place_of_the_first_write(tmp_path: Path, durability: Any, step: int) -> None:
     """Wherever the first write to a file is interrupted, the next ones work, and closing does."""
     template = tmp_path / "template"
     with memdb.open(template) as db:
         db.collection(Item).insert(Item(1))
     content = template.read_bytes()
-    for number in range(0, MOST_PLACES, 3):
+    for number in range(0, MOST_PLACES, step):
         path = tmp_path / "a"
         path.write_bytes(content)
         place, before = "", threading.active_count()
@@ -249,13 +255,14 @@ def test_every_place_of_the_first_write(tmp_path: Path, durability: Any) -> None
             assert (None, [*found, 3]) == (db.recovery, [item.n for item in db.collection(Item)])
         if not interrupt.is_done:
             break
-    assert 3 < number < MOST_PLACES - 3
+    assert 3 < number < MOST_PLACES - step
 
 
 @pytest.mark.parametrize("durability", ["written", "buffered"])
-def test_every_place_of_closing(tmp_path: Path, durability: Any) -> None:
+@STEPS
+def test_every_place_of_closing(tmp_path: Path, durability: Any, step: int) -> None:
     """Wherever closing is interrupted, closing again ends it, and nothing written is lost."""
-    for number in range(MOST_PLACES):
+    for number in range(0, MOST_PLACES, step):
         path = tmp_path / str(number)
         db = memdb.open(path, durability=durability)
         db.collection(Item).insert_many([Item(1), Item(2)])
@@ -274,7 +281,7 @@ def test_every_place_of_closing(tmp_path: Path, durability: Any) -> None:
             raise AssertionError(place) from error
         if not interrupt.is_done:
             break
-    assert 3 < number < MOST_PLACES - 1
+    assert 3 < number < MOST_PLACES - step
 
 
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="needs a timer")

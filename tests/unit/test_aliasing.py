@@ -214,7 +214,7 @@ def test_result_list_is_the_users(db: memdb.Database) -> None:
 class TestIteration:
     """Case E2: an iteration is over the state at its start."""
 
-    COUNT = 2_500
+    COUNT = 1_100
 
     def collection(self, db: memdb.Database, cache: Any, index: bool) -> memdb.Collection[Any]:
         events = db.collection("events", cache=cache, identity_index=index)
@@ -229,7 +229,7 @@ class TestIteration:
     def test_changes_on_the_way(self, db: memdb.Database, cache: Any, index: bool, of: str) -> None:
         """Deleting, updating and inserting while iterating does not show."""
         events = self.collection(db, cache, index)
-        events.get(2_000)
+        events.get(1_050)
         before = list(events)
         seen = []
         for event in self.iterate(events, of):
