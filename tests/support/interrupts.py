@@ -40,7 +40,7 @@ def interrupted_at(number: int) -> Iterator[Count]:
 
     def profile(frame: FrameType, event: str, argument: Any) -> None:
         nonlocal left
-        if event not in ("call", "c_return") or not _is_ours(frame):
+        if event not in ("call", "c_return") or not _is_ours(frame, event):
             return
         left -= 1
         if left < 0 and not count.is_done:
@@ -55,7 +55,7 @@ def interrupted_at(number: int) -> Iterator[Count]:
         sys.setprofile(None)
 
 
-def _is_ours(frame: FrameType) -> bool:
+def _is_ours(frame: FrameType, event: str) -> bool:
     module = str(frame.f_globals.get("__name__", ""))
     if module.startswith(("tests.", "numpy.", "typing", "hypothesis.")):
         return False
@@ -65,8 +65,8 @@ def _is_ours(frame: FrameType) -> bool:
         if above.f_code.co_name == "__del__" or above.f_globals.get("__name__") in _WEAK:
             return False
         # What happens inside of these is CPython's own matter.
-        if above is not frame and above.f_code.co_qualname in ("Thread.start", "Thread.join"):
-            return False
+        if above.f_code.co_qualname in ("Thread.start", "Thread.join"):
+            return above is frame and event == "call"
         above = above.f_back
     return True
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -137,9 +138,9 @@ class TestValues:
 
     def test_every_setting_is_documented(self) -> None:
         """Each setting says its effect, cost, risk, default, and whether it may change."""
-        documentation = Config.__doc__ or ""
+        documentation = inspect.getdoc(Config) or ""
         for field in dataclasses.fields(Config):
-            _, _, rest = documentation.partition(f"        {field.name}: ")
+            _, _, rest = documentation.partition(f"    {field.name}: ")
             paragraph = " ".join(rest.partition("While open:")[0].split())
 
             assert rest, field.name
