@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+import socket
 import time
 
-from memdb.errors import NotADatabaseError
+from memdb.errors import LockedError, NotADatabaseError
 from memdb.storage._blocks import Root, pack_header, pack_root
 from memdb.storage._constants import (
     HOLDER_BYTES,
@@ -55,6 +56,24 @@ def create(file: File) -> None:
         if isinstance(file, OSFile) and file.is_new:
             file.remove()
         raise write_error(error, file.path) from error
+
+
+def own_name() -> str:
+    """Return what a holder notes of itself."""
+    return f"process {os.getpid()} on {socket.gethostname()}"
+
+
+def locked_error(path: str | None, holder: str) -> LockedError:
+    """Return the error for a file that another writer has."""
+    hint = ""
+    if holder == own_name():
+        hint = " That is this process: a handle of it was not closed."
+    return LockedError(
+        f"{path}: is open for writing already, by {holder}.{hint} Close it there, or open with"
+        ' mode="r" to read beside the writer.',
+        path=path,
+        holder=holder,
+    )
 
 
 def read_holder(file: File) -> str:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import mmap
-import os
-import socket
 import threading
 import time
 from array import array
@@ -16,7 +14,6 @@ import numpy as np
 
 from memdb.errors import (
     FailedError,
-    LockedError,
     MemdbError,
     OpenError,
     WriteError,
@@ -54,6 +51,8 @@ from memdb.storage._constants import (
 from memdb.storage._creation import (
     create,
     is_unfinished,
+    locked_error,
+    own_name,
     read_holder,
     refuse_unfinished,
     write_holder,
@@ -185,12 +184,7 @@ class Log(LogReader):
             refuse_unfinished(file)
         else:
             if not file.lock():
-                raise LockedError(
-                    f"{self.path}: is open for writing already, by {read_holder(file)}. Close it"
-                    ' there, or open with mode="r" to read beside the writer.',
-                    path=self.path,
-                    holder=read_holder(file),
-                )
+                raise locked_error(self.path, read_holder(file))
             if is_unfinished(file):
                 create(file)
         state, tail, self.data = load(file, self._access)
@@ -203,7 +197,7 @@ class Log(LogReader):
                 kept_in = write_beside(f"{self.path}.torn-{state.end}", tail.torn)
             if length > state.end:
                 file.truncate(state.end)
-            write_holder(file, f"process {os.getpid()} on {socket.gethostname()}")
+            write_holder(file, own_name())
         if cut_bytes or not state.root.is_clean:
             self.recovery = Recovery(
                 was_clean=state.root.is_clean,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import contextvars
+import gc
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 
 import memdb
 from memdb import F
+from memdb._scan import collector_paused
 from tests.support.concurrently import Item, run_all, switching_often
 
 
@@ -177,6 +179,27 @@ class TestHalfPublished:
             threads[0].join(10)
 
             assert seen in ([0], [5])
+
+
+def test_collector_is_left_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two threads that hold the garbage collector off at once leave it on."""
+    is_enabled = gc.isenabled
+    first, second = collector_paused(), collector_paused()
+    first.__enter__()
+
+    def first_ends_meanwhile() -> bool:
+        monkeypatch.undo()
+        answer = is_enabled()
+        first.__exit__(None, None, None)
+        return answer
+
+    monkeypatch.setattr(gc, "isenabled", first_ends_meanwhile)
+    try:
+        with second:
+            pass
+        assert is_enabled()
+    finally:
+        gc.enable()
 
 
 class TestWaiting:
