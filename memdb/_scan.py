@@ -164,7 +164,9 @@ def collector_paused() -> Iterator[None]:
     """
     was_enabled = gc.isenabled()
     try:
-        gc.disable()
+        # Not when it is off: another thread's pause may end before this line.
+        if was_enabled:
+            gc.disable()
         yield
     finally:
         if was_enabled:
