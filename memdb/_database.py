@@ -276,7 +276,7 @@ class Database:
                 identities, slots = store.identities.arrays()
                 count = len(store.identities)
                 pointers = log.pointers_of(slots)
-            if count != len(np.unique(identities)):
+            if count != np.count_nonzero(np.diff(identities, prepend=0)):
                 message = (
                     f"{store.name}: the index counts {count} records, it has {len(identities)}"
                 )
