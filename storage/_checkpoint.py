@@ -20,7 +20,7 @@ def unchecked_slot(state: LogState) -> int:
 
 def build_checkpoint(
     state: LogState, data: mmap.mmap, full_count: int
-) -> tuple[Array, Checkpoint, LinkedCheckpoint]:
+) -> tuple[bytes, Checkpoint, LinkedCheckpoint]:
     """Gather the versions since the last checkpoint.
 
     Small earlier checkpoints are taken over when they are no larger than what is gathered so
@@ -37,7 +37,6 @@ def build_checkpoint(
     """
     first_slot, stop = unchecked_slot(state), state.map.next_slot
     chain = list(state.chain)
-    state.note_identities(state.map.pointers(data, first_slot, stop))
     while (
         chain
         and not chain[-1].has_large_commits
@@ -53,8 +52,10 @@ def build_checkpoint(
         if large_slot > slot:
             own.append(state.map.pointers(data, slot, large_slot))
             segments.append((0, large_slot - slot))
+            state.note_identities(own[-1])
         if count:
             segments.append((offset, count))
+            state.note_identities(state.map.pointers(data, large_slot, large_slot + count))
         slot = large_slot + count
 
     checkpoint = Checkpoint(
@@ -65,5 +66,4 @@ def build_checkpoint(
         last_identities=np.array(sorted(state.last_identities.items()), PAIR_DTYPE),
     )
     link = LinkedCheckpoint(0, first_slot, stop - first_slot, bool(state.large_commits))
-    pointers = np.concatenate(own) if own else state.map.pointers(data, stop, stop)
-    return pointers, checkpoint, link
+    return b"".join(pointers.tobytes() for pointers in own), checkpoint, link

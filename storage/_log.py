@@ -455,7 +455,7 @@ class Log(LogReader):
             self._state, self.data, max(self._interval, _FULL_CHECKPOINT)
         )
         payload = pack_checked(pack_checkpoint(checkpoint), self.file_id)
-        link.offset = self._append_block(CHECKPOINT_MAGIC, pointers.tobytes(), payload)
+        link.offset = self._append_block(CHECKPOINT_MAGIC, pointers, payload)
         chain = self._state.chain
         while chain and chain[-1].offset != checkpoint.previous:
             chain.pop()

