@@ -153,12 +153,8 @@ class Transaction:
         return net
 
 
-class TransactionScope:
-    """What ``db.transaction()`` gives: a context manager, used once.
-
-    All changes inside are one commit, or none if the block raises. Inside another one it is a
-    savepoint: if it raises, only what changed since is dropped.
-    """
+class _Scope:
+    """A `TransactionScope` without its ``__del__``: what it becomes at its end."""
 
     # On the class, for __del__ of one whose making was interrupted.
     _transaction: Transaction | None = None
@@ -203,6 +199,7 @@ class TransactionScope:
         if self._depth > 1:
             transaction.pop(keep=exc_type is None)
             self._depth = 0
+            self.__class__ = _Scope
             return
         # Under the lock: what other threads of the context are in the middle of is in it wholly.
         with transaction.lock:
@@ -210,6 +207,8 @@ class TransactionScope:
                 end = transaction.commit() if exc_type is None else 0
             finally:
                 engine.end(transaction)
+                # What needs no __del__ any more has none: an interrupt in it would be lost.
+                self.__class__ = _Scope
         if engine.is_synced:
             engine.log.sync_to(end)
 
@@ -218,6 +217,14 @@ class TransactionScope:
             f"{self._engine.place}: transactions end in the reverse order of their beginning."
             " Nothing of this one was kept."
         )
+
+
+class TransactionScope(_Scope):
+    """What ``db.transaction()`` gives: a context manager, used once.
+
+    All changes inside are one commit, or none if the block raises. Inside another one it is a
+    savepoint: if it raises, only what changed since is dropped.
+    """
 
     def __del__(self) -> None:
         # An interrupt (Ctrl-C) can hit where no `finally` reaches: on the way into __exit__.
