@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from operator import attrgetter
 from types import NoneType
@@ -449,11 +449,11 @@ class Store:
         """Append records as one commit; ``explicit`` is empty when none asks for an identity."""
         self.ensure_registered()
         first = self.identities.next_identity
+        identities: Sequence[int] = range(first, first + len(payloads))
         if explicit:
             identities = self._assigned(explicit, first, self.identities.find)
         else:
-            self.checked_next(first + len(payloads) - 1)
-            identities = list(range(first, first + len(payloads)))
+            self.checked_next(identities[-1])
         pointers = self._pointers(identities, payloads, Kind.INSERTED)
 
         def publish(slot: int) -> None:
@@ -464,12 +464,15 @@ class Store:
                 self.identities.set(identity, slot + offset)
 
         self.engine.commit(pointers, b"".join(payloads), publish)
-        return identities
+        return list(identities)
 
-    def _pointers(self, identities: list[int], payloads: list[bytes], kind: Kind) -> Array:
+    def _pointers(self, identities: Sequence[int], payloads: list[bytes], kind: Kind) -> Array:
         count = len(identities)
         pointers = empty_pointers(count)
-        pointers["identity"] = np.fromiter(identities, "<i8", count)
+        if isinstance(identities, range):
+            pointers["identity"] = np.arange(identities.start, identities.stop)
+        else:
+            pointers["identity"] = np.fromiter(identities, "<i8", count)
         lengths = np.fromiter(map(len, payloads), "<i8", count)
         self.engine.log.refuse_large(int(lengths.max()))
         pointers["length"] = lengths
