@@ -393,6 +393,7 @@ class Store:
     def insert_many(self, records: list[Any]) -> list[int]:
         """Insert records as one commit and return their identities."""
         self.engine.log.raise_if_unusable()
+        self.refuse_borrowed()
         with collector_paused():
             explicit = self._identities_of(records)
             payloads = list(map(self.codec.encode, records))
