@@ -17,6 +17,8 @@ Person(name='Eric', born=2014, id=1)
 from memdb._collection import Collection, PutResult, Version
 from memdb._config import Config
 from memdb._database import Database, open
+from memdb._migration import CollectionMigration, MigrationResult
+from memdb._schema import CollectionSchema, FormSchema, Schema, schema
 from memdb._statistics import CollectionStats, DatabaseStats, VersionStats
 from memdb._version import __version__
 from memdb.errors import (
@@ -44,11 +46,14 @@ from memdb.errors import (
     WriteError,
 )
 from memdb.query import F
+from memdb.serializers import by_name
 from memdb.storage import Finding, Recovery
 
 __all__ = [
     "ClosedError",
     "Collection",
+    "CollectionMigration",
+    "CollectionSchema",
     "CollectionStats",
     "Config",
     "ConfigError",
@@ -64,9 +69,11 @@ __all__ = [
     "FilePermissionError",
     "Finding",
     "ForkedError",
+    "FormSchema",
     "IdentityError",
     "LockedError",
     "MemdbError",
+    "MigrationResult",
     "NotADatabaseError",
     "OpenError",
     "PutResult",
@@ -75,11 +82,14 @@ __all__ = [
     "RecordNotFoundError",
     "RecordTypeError",
     "Recovery",
+    "Schema",
     "TransactionError",
     "UnsupportedFormatError",
     "Version",
     "VersionStats",
     "WriteError",
     "__version__",
+    "by_name",
     "open",
+    "schema",
 ]

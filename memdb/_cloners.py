@@ -18,6 +18,7 @@ import importlib
 import inspect
 import operator
 import re
+from collections import Counter, OrderedDict, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import date, datetime, time, timedelta, timezone
@@ -40,12 +41,14 @@ from uuid import UUID
 from zoneinfo import ZoneInfo
 
 import msgspec
+import numpy as np
 
 from memdb._config import CLONERS, nearest
 from memdb.errors import ConfigError, RecordTypeError
 from memdb.query._paths import members_of
 from memdb.serializers import Codec, Shape, shape_of
-from memdb.serializers._build import is_plain_name
+from memdb.serializers._build import HASH_CACHE, caches_hash, is_plain_name
+from memdb.serializers._pydantic import EXTRA, FIELDS_SET, PRIVATE, allows_extra
 from memdb.serializers._shape import kind_of, reachable
 
 Clone = Callable[[Any], Any]
@@ -61,6 +64,7 @@ _ATOMS: Final[frozenset[type]] = frozenset(
         date, datetime, time, timedelta, timezone, ZoneInfo, Decimal, Fraction, UUID,
         Path, PosixPath, WindowsPath, PurePath, PurePosixPath, PureWindowsPath,
         IPv4Address, IPv4Interface, IPv4Network, IPv6Address, IPv6Interface, IPv6Network,
+        *(cls for cls in np.sctypeDict.values() if cls not in (np.void, np.object_)),
     }
 )  # fmt: skip
 
@@ -165,7 +169,7 @@ def _fields(shape: Shape) -> Cloner:
     """Return the cloner that makes a new record of the same values."""
     if shape.kind == "dict":
         return Cloner("fields", dict.copy, None, dict.copy, "{r}.copy()", ("{o} = {r}.copy()",))
-    if shape.is_frozen:
+    if _is_fixed(shape):
         return Cloner("fields", _same, None, _same, "{r}", ("{o} = {r}",))
     generator = _Generator(_keep)
     lines = generator.copy_lines(shape)
@@ -185,6 +189,15 @@ def _auto(shape: Shape) -> Cloner:
     lines = generator.copy_lines(shape)
     clone = generator.function(lines, is_guarded=not _is_inline(lines))
     return generator.cloner("auto", lines, clone, conforms, by_value)
+
+
+def _is_fixed(shape: Shape) -> bool:
+    """Whether nothing of a record but its fields' values can change."""
+    if shape.kind == "pydantic":
+        cls: Any = shape.cls
+        # What is private can be set in a frozen model too.
+        return shape.is_frozen and not allows_extra(cls) and not cls.__private_attributes__
+    return shape.is_frozen
 
 
 def _guarded(clone: Clone) -> Clone:
@@ -241,6 +254,28 @@ def _deep_frozenset(value: frozenset[Any]) -> frozenset[Any]:
     return value if copies is elements else frozenset(copies)
 
 
+def _deep_pairs(value: Any) -> Any:
+    """Copy an OrderedDict or a Counter."""
+    if vars(value):
+        return copy.deepcopy(value)
+    made = type(value)()
+    for key, element in value.items():
+        made[deep(key)] = deep(element)
+    return made
+
+
+def _deep_deque(value: deque[Any]) -> deque[Any]:
+    return deque([deep(element) for element in value], value.maxlen)
+
+
+def _deep_array(value: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    return copy.deepcopy(value) if value.dtype.hasobject else value.copy("K")
+
+
+def _deep_structure(value: np.void) -> np.void:
+    return copy.deepcopy(value) if value.dtype.hasobject else value.copy()
+
+
 _CONTAINERS: Final[dict[type, Clone]] = {
     list: _deep_list,
     dict: _deep_dict,
@@ -248,6 +283,11 @@ _CONTAINERS: Final[dict[type, Clone]] = {
     tuple: _deep_tuple,
     frozenset: _deep_frozenset,
     bytearray: bytearray.copy,
+    OrderedDict: _deep_pairs,
+    Counter: _deep_pairs,
+    deque: _deep_deque,
+    np.ndarray: _deep_array,
+    np.void: _deep_structure,
 }
 
 
@@ -271,6 +311,11 @@ def _copier_of(cls: type) -> Clone:
 def _keep(annotation: Any, value: str) -> str:
     """Write no copy at all."""
     return value
+
+
+def _copy_shallowly(annotation: Any, value: str) -> str:
+    """Write a copy of a dict, or of None."""
+    return f"(None if {value} is None else {value}.copy())"
 
 
 def _copy_by_value(annotation: Any, value: str) -> str:
@@ -318,7 +363,7 @@ class _Generator:
             for field in shape.fields
         }
         changed = {name: text for name, text in copies.items() if text != _attribute(name)}
-        if not shape.is_frozen:
+        if not _is_fixed(shape):
             return self._new_record(shape, copies, changed)
         if not changed:
             return ["{o} = {r}"]
@@ -339,6 +384,8 @@ class _Generator:
         class_name = self.name_of(cls, "class")
         if shape.kind == "namedtuple":
             return [f"{{o}} = _clone_new_tuple({class_name}, ({', '.join(copies.values())},))"]
+        if shape.kind == "pydantic":
+            return self._new_model(shape, class_name, copies)
         is_free = cls.__setattr__ is object.__setattr__
         if shape.kind == "struct":
             is_own = cls.__copy__ is not _copy_struct
@@ -358,6 +405,28 @@ class _Generator:
                 lines.append(f"{self.name_of(slot.__set__, 'set')}({{o}}, {text})")
             else:
                 lines.append(f"_clone_set({{o}}, {name!r}, {text})")
+        if caches_hash(cls):
+            lines.append(f"_clone_set({{o}}, {HASH_CACHE!r}, None)")
+        return lines
+
+    def _new_model(self, shape: Shape, class_name: str, copies: dict[str, str]) -> list[str]:
+        """Return the lines that make a pydantic model, with what it holds besides its fields."""
+        cls: Any = shape.cls
+        pairs = ", ".join(f"{name!r}: {text}" for name, text in copies.items())
+        lines = [
+            f"{{o}} = _clone_new({class_name})",
+            f'_clone_set({{o}}, "__dict__", {{{pairs}}})',
+            f"_clone_set({{o}}, {FIELDS_SET!r}, {{r}}.{FIELDS_SET}.copy())",
+        ]
+        if cls.__pydantic_root_model__:
+            return lines
+        own = _copy_by_value if self._copy_source is not _keep else _copy_shallowly
+        for name, has_any in (
+            (EXTRA, allows_extra(cls)),
+            (PRIVATE, bool(cls.__private_attributes__)),
+        ):
+            text = f"{{r}}.{name}"
+            lines.append(f"_clone_set({{o}}, {name!r}, {own(None, text) if has_any else text})")
         return lines
 
     def function(self, lines: list[str], *, is_guarded: bool = False) -> Clone:
@@ -412,7 +481,7 @@ class _Annotated(_Generator):
         Classes may name each other: all frozen ones are supposed to be immutable, until no class
         is left that has a field which contradicts that.
         """
-        found = frozenset(cls for cls, shape in self._shapes.items() if shape.is_frozen)
+        found = frozenset(cls for cls, shape in self._shapes.items() if _is_fixed(shape))
         while True:
             left = frozenset(
                 cls

@@ -3,19 +3,30 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Generic, Literal, NamedTuple, TypeVar, overload
 
 import msgspec
-import numpy as np
 
 from memdb import _hot
 from memdb._config import nearest
-from memdb._scan import count, given, matching, rows_of, scan, take_snapshot
+from memdb._scan import (
+    Row,
+    count,
+    given,
+    history,
+    keys_in,
+    matching,
+    present,
+    rows_of,
+    scan,
+    take_snapshot,
+)
 from memdb._statistics import CollectionStats, collection_stats
-from memdb._store import Store
+from memdb._store import Current, Store
+from memdb._transaction import Written
 from memdb.errors import (
     DuplicateIdentityError,
     IdentityError,
@@ -24,8 +35,6 @@ from memdb.errors import (
     TransactionError,
 )
 from memdb.query import Expression, compile_condition
-from memdb.serializers import shape_of
-from memdb.storage import Kind
 
 T = TypeVar("T")
 D = TypeVar("D")
@@ -42,7 +51,7 @@ class PutResult(NamedTuple):
         outcome: ``"inserted"``, ``"updated"``, or ``"unchanged"`` when nothing was written.
     """
 
-    identity: int
+    identity: Any
     outcome: Outcome
 
 
@@ -104,7 +113,7 @@ class Collection(Generic[T]):
     def __repr__(self) -> str:
         return f"<Collection {self._store.name!r} of {self._store.engine.place}>"
 
-    def __getitem__(self, identity: int) -> T:
+    def __getitem__(self, identity: Any) -> T:
         """Return a copy of the record.
 
         Raises:
@@ -120,10 +129,10 @@ class Collection(Generic[T]):
         return record  # type: ignore[no-any-return]
 
     @overload
-    def get(self, identity: int) -> T | None: ...
+    def get(self, identity: Any) -> T | None: ...
     @overload
-    def get(self, identity: int, default: D) -> T | D: ...
-    def get(self, identity: int, default: Any = None) -> Any:
+    def get(self, identity: Any, default: D) -> T | D: ...
+    def get(self, identity: Any, default: Any = None) -> Any:
         """Return a copy of the record, ``default`` when there is none.
 
         Raises:
@@ -137,7 +146,7 @@ class Collection(Generic[T]):
 
     def __contains__(self, identity: object) -> bool:
         """Whether a record has this identity. Cost: O(1)."""
-        return self._store.exists(identity)
+        return self._store.find_number(identity) != 0
 
     def __len__(self) -> int:
         """Return the number of records. Cost: O(1), in a transaction O(its changes)."""
@@ -149,8 +158,8 @@ class Collection(Generic[T]):
                 count = len(store.identities)
         transaction = store.engine.current()
         if transaction is not None:
-            for identity, payload in transaction.changes(store).items():
-                count += (payload is not None) - (store.identities.find(identity) != 0)
+            for number, change in transaction.changes(store).items():
+                count += isinstance(change, Written) - (store.identities.find(number) != 0)
         return count
 
     def __bool__(self) -> bool:
@@ -165,21 +174,26 @@ class Collection(Generic[T]):
         store = self._store
         return (given(store, row) for row in rows_of(scan(store, take_snapshot(store))))
 
-    def ids(self) -> list[int]:
-        """Return the identities, rising. Cost: O(records), nothing is decoded."""
-        store = self._store
-        identities, _, _, changes = take_snapshot(store)
-        if not changes:
-            return [*identities.tolist()]
-        present = {i: True for i in identities.tolist()}
-        present.update((i, payload is not None) for i, payload in changes.items())
-        return sorted(identity for identity, is_there in present.items() if is_there)
+    def ids(self) -> list[Any]:
+        """Return the identities in the order of iteration.
 
-    def items(self) -> Iterator[tuple[int, T]]:
+        Cost: O(records). Nothing is decoded, unless the identity is a natural key: then as
+        iterating.
+        """
+        store = self._store
+        if store.key is None:
+            return present(store, take_snapshot(store))
+        return keys_in(store, store.key, take_snapshot(store))
+
+    def items(self) -> Iterator[tuple[Any, T]]:
         """Iterate over identities and copies of the records, as iterating over it does."""
         store = self._store
+        return ((identity, given(store, row)) for identity, row in self._shared_items())
+
+    def _shared_items(self) -> Iterator[tuple[Any, Row]]:
+        store = self._store
         rows = rows_of(scan(store, take_snapshot(store)))
-        return ((row[0], given(store, row)) for row in rows)
+        return ((store.identity_of(row[0], row[1]), row) for row in rows)
 
     def find(self, condition: Predicate[T] | None = None, /, **equals: Any) -> T | None:
         """Return a copy of the first record that matches, by identity, or None.
@@ -194,8 +208,11 @@ class Collection(Generic[T]):
         Cost: O(records) up to the match. ``find(id=...)`` is a `get`.
         """
         store = self._store
-        identity = equals.get(store.shape.identity or "")
-        if condition is None and len(equals) == 1 and type(identity) is int:
+        name = store.shape.identity if store.key is None else store.key.fields[0]
+        identity = equals.get(name or "")
+        wanted = int if store.key is None else str
+        has_one_name = store.key is None or len(store.key.fields) == 1
+        if condition is None and len(equals) == 1 and type(identity) is wanted and has_one_name:
             return self.get(identity)
         compiled = compile_condition(condition, equals, store.shape)
         for row in matching(store, compiled):
@@ -229,32 +246,20 @@ class Collection(Generic[T]):
         compiled = compile_condition(condition, equals, self._store.shape)
         return any(True for _ in matching(self._store, compiled))
 
-    def history(self, identity: int) -> list[Version[T]]:
+    def history(self, identity: Any) -> list[Version[T]]:
         """Return the committed versions of a record, oldest first; empty if it never was.
 
         Cost: O(versions in the file), vectorised, and the decoding of those found.
         """
         store = self._store
-        log = store.engine.log
-        log.raise_if_closed()
-        if type(identity) is not int:
-            return []
-        with log.lock:
-            stop = log.next_slot
-        pointers = log.pointers(1, stop)
-        is_wanted = (pointers["identity"] == identity) & (
-            pointers["collection"] == store.collection_id
-        )
+        store.engine.log.raise_if_closed()
         return [
             Version(
-                None if kind is Kind.DELETED else store.record_at(slot),
+                record,
                 kind.name.lower(),  # type: ignore[arg-type]
-                datetime.fromtimestamp(log.time_of(slot) / 1e9, UTC),
+                datetime.fromtimestamp(store.engine.log.time_of(slot) / 1e9, UTC),
             )
-            for slot, kind in (
-                (int(row) + 1, Kind(int(pointers["kind"][row])))
-                for row in np.flatnonzero(is_wanted)
-            )
+            for slot, kind, record in history(store, identity)
         ]
 
     def stats(self) -> CollectionStats:
@@ -269,11 +274,12 @@ class Collection(Generic[T]):
             self._store.collection_id,
             log.pointers(),
             log.last_identities.get(self._store.collection_id, 0),
+            has_key=self._store.key is not None,
         )
 
     # -- writing -------------------------------------------------------------------------
 
-    def insert(self, record: T) -> int:
+    def insert(self, record: T) -> Any:
         """Insert a record and return its identity.
 
         Args:
@@ -296,7 +302,7 @@ class Collection(Generic[T]):
             return fast(self, record)
         return self._store.insert(record)
 
-    def insert_many(self, records: Iterable[T]) -> list[int]:
+    def insert_many(self, records: Iterable[T]) -> list[Any]:
         """Insert records as one commit, all or none, and return their identities in order.
 
         The errors are those of `insert`. Cost: less than half of as many inserts.
@@ -314,18 +320,25 @@ class Collection(Generic[T]):
             MemdbError: As `insert` and `update`.
         """
         store = self._store
-        identity = store.identity_of(record)
-        if store.shape.identity is None:
-            raise RecordTypeError(
-                f"{store.name}: put() finds the record by its field 'id', which"
-                f" {store.shape.cls.__qualname__} does not have. Use insert() or update()."
-            )
+        member = store.member_of(record)
+        identity: Any
+        if store.key is not None:
+            identity = store.key.of(record)
+            store.key.encode(identity)
+        else:
+            identity = store.asked_identity(record, member)
+            if member.shape.identity is None:
+                raise RecordTypeError(
+                    f"{store.name}: put() finds the record by its field 'id', which"
+                    f" {member.shape.name} does not have. Use insert() or update(), or ask for the"
+                    " collection with key= a field that names the record."
+                )
         while True:
             try:
-                if not identity or not store.exists(identity):
+                if not store.find_number(identity):
                     return PutResult(store.insert(record), "inserted")
                 store.engine.refuse_change()
-                outcome = store.replace(identity, store.current_state(identity), record)
+                outcome = store.replace(store.current_state(identity), record)
             except (DuplicateIdentityError, RecordNotFoundError):
                 # Another thread inserted or deleted it since we looked.
                 continue
@@ -334,7 +347,7 @@ class Collection(Generic[T]):
 
     def update(
         self,
-        identity: int,
+        identity: Any,
         change: T | Callable[[T], T | None] | None = None,
         /,
         **fields: Any,
@@ -363,17 +376,17 @@ class Collection(Generic[T]):
         store.engine.refuse_change()
         while True:
             state = store.current_state(identity)
-            record = self._changed(identity, state.record, change, fields)
-            outcome = store.replace(identity, state, record)
+            record = self._changed(identity, state, change, fields)
+            outcome = store.replace(state, record)
             if outcome is not None:
                 return outcome
 
-    def _changed(self, identity: int, record: Any, change: Any, fields: dict[str, Any]) -> Any:
+    def _changed(self, identity: Any, state: Current, change: Any, fields: dict[str, Any]) -> Any:
+        """Return the record with a change and new field values, its identity checked."""
         store = self._store
-        shape = store.shape
-        own_copy = record
+        record = state.record
         if change is not None:
-            if type(change) is shape.cls:
+            if store.members.find(type(change)) is not None:
                 record = change
             elif callable(change):
                 result = change(record)
@@ -381,35 +394,56 @@ class Collection(Generic[T]):
             else:
                 raise RecordTypeError(
                     f"{store.name}: {type(change).__qualname__} is neither a"
-                    f" {shape.cls.__qualname__} nor a function that changes one."
+                    f" {store.shape.name} nor a function that changes one."
                 )
-            own = store.identity_of(record)
-            if own == 0 and shape.kind == "struct" and shape.identity is not None:
-                record = store.cloner(record) if record is change else record
-                msgspec.structs.force_setattr(record, shape.identity, identity)
-            if own not in (0, identity):
+        if fields:
+            own = store.member_of(record).shape.identity
+            wanted = fields.get(own or "", state.number)
+            if own is not None and (type(wanted) is not int or wanted != state.number):
                 raise IdentityError(
-                    f"{store.name}: record {identity} can't become {own}: an identity never"
-                    " changes. Insert a new record and delete this one."
+                    f"{store.name}: record {identity} can't become {wanted!r}: an identity"
+                    " never changes. Insert a new record and delete this one."
                 )
-        if not fields:
+            record = self._with_fields(record, fields, is_own=record is not change)
+        return self._with_identity(identity, state.number, record, is_own=record is not change)
+
+    def _with_identity(self, identity: Any, number: int, record: Any, *, is_own: bool) -> Any:
+        """Return the record as it may be stored in place of one with this identity.
+
+        Raises:
+            IdentityError: It has another.
+        """
+        store = self._store
+        member = store.member_of(record)
+        shape = member.shape
+        if store.key is not None:
+            own = store.key.of(record)
+            if store.key.encode(own) != store.key.encode(identity):
+                raise IdentityError(
+                    f"{store.name}: record {identity!r} can't become {own!r}: an identity never"
+                    " changes. Insert a new record and delete this one, in one transaction."
+                )
             return record
-        if fields.get(shape.identity or "", identity) != identity:
+        asked = store.asked_identity(record, member)
+        if asked not in (0, number):
             raise IdentityError(
-                f"{store.name}: record {identity} can't become"
-                f" {fields[shape.identity or '']!r}: an identity never changes."
-                " Insert a new record and delete this one."
+                f"{store.name}: record {identity} can't become {asked}: an identity never"
+                " changes. Insert a new record and delete this one."
             )
-        return self._with_fields(record, fields, is_own=record is own_copy)
+        if asked == 0 and shape.kind == "struct" and shape.identity is not None:
+            record = record if is_own else store.cloner(record)
+            msgspec.structs.force_setattr(record, shape.identity, number)
+        return record
 
     def _with_fields(self, record: Any, fields: dict[str, Any], *, is_own: bool) -> Any:
-        shape = self._store.shape
+        member = self._store.member_of(record)
+        shape = member.shape
         if shape.kind == "dict":
             return record | fields
-        for name in fields.keys() - self._store.field_names:
+        for name in fields.keys() - member.field_names:
             raise RecordTypeError(
-                f"{self._store.name}: {shape.cls.__qualname__} has no field {name!r}."
-                f"{nearest(name, self._store.field_names)}"
+                f"{self._store.name}: {shape.name} has no field {name!r}."
+                f"{nearest(name, member.field_names)}"
             )
         if shape.kind == "namedtuple":
             return record._replace(**fields)
@@ -418,10 +452,12 @@ class Collection(Generic[T]):
         set_field = msgspec.structs.force_setattr if shape.kind == "struct" else object.__setattr__
         for name, value in fields.items():
             set_field(record, name, value)
+        if shape.kind == "pydantic":
+            record.__pydantic_fields_set__.update(fields)
         return record
 
     @contextlib.contextmanager
-    def edit(self, identity: int) -> Iterator[T]:
+    def edit(self, identity: Any) -> Iterator[T]:
         """Give a copy of a record to be changed, and write it back at the end of the block.
 
         Nothing is written when the block raises, or has changed nothing.
@@ -434,22 +470,22 @@ class Collection(Generic[T]):
         """
         store = self._store
         store.engine.refuse_change()
-        if store.shape.is_frozen or store.shape.kind == "namedtuple":
-            raise RecordTypeError(
-                f"{store.name}: {store.shape.cls.__qualname__} can't be changed in place."
-                " Use update() with new values or a function that returns a new record."
-            )
         state = store.current_state(identity)
         record = state.record
+        shape = store.member_of(record).shape
+        if shape.is_frozen:
+            raise RecordTypeError(
+                f"{store.name}: {shape.name} can't be changed in place."
+                " Use update() with new values or a function that returns a new record."
+            )
         yield record
-        self._changed(identity, record, record, {})
-        if store.replace(identity, state, record) is None:
+        if store.replace(state, self._changed(identity, state, None, {})) is None:
             raise TransactionError(
                 f"{store.name}: record {identity} was changed by somebody else during edit()."
                 " Nothing was written. Try again, or use update() with a function."
             )
 
-    def delete(self, identity: int) -> None:
+    def delete(self, identity: Any) -> None:
         """Delete a record.
 
         Raises:
@@ -461,7 +497,7 @@ class Collection(Generic[T]):
         self._store.engine.refuse_change()
         self._store.delete(identity)
 
-    def __delitem__(self, identity: int) -> None:
+    def __delitem__(self, identity: Any) -> None:
         """Delete a record, as `delete`."""
         self.delete(identity)
 
@@ -487,19 +523,7 @@ def make_collection(store: Store) -> Collection[Any]:
             store.fast_insert = method
 
     store.on_numbers = add_insert
-    if store.writer_id:
+    if store.collection_id:
         add_insert()
     collection: Collection[Any] = cls(store)
     return collection
-
-
-def shape_for(cls_or_name: object) -> tuple[str, Any]:
-    """Return the name and the shape for what `Database.collection` was given."""
-    if isinstance(cls_or_name, str):
-        return cls_or_name, shape_of(None)
-    if not isinstance(cls_or_name, type) or issubclass(cls_or_name, Mapping | dict):
-        raise RecordTypeError(
-            "A collection is made for a record class, or by a name for plain dicts, not for a"
-            f" value of type {type(cls_or_name).__qualname__}."
-        )
-    return cls_or_name.__name__, shape_of(cls_or_name)

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Mapping
-from types import TracebackType
+from collections.abc import Callable, Mapping, Sequence
+from types import TracebackType, UnionType
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
 import numpy as np
 
 from memdb import _config
-from memdb._collection import Collection, make_collection, shape_for
+from memdb._collection import Collection, make_collection
+from memdb._declaration import Declaration, Upgrade
 from memdb._engine import Engine
+from memdb._migration import MigrationResult, migrate
+from memdb._scan import misplaced
 from memdb._statistics import DatabaseStats, collection_stats
-from memdb._store import Store
 from memdb._transaction import TransactionScope
-from memdb.errors import ConfigError
-from memdb.serializers import Serializer, Shape, get_serializer
+from memdb.serializers import Serializer
 from memdb.storage import Finding, Log, MemoryFile, OSFile, Recovery, check_log
 
 if TYPE_CHECKING:
@@ -91,7 +92,7 @@ class Database:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._lock = threading.Lock()
-        self._collections: dict[str, tuple[Collection[Any], dict[str, Any]]] = {}
+        self._collections: dict[str, tuple[Collection[Any], Declaration]] = {}
 
     def __repr__(self) -> str:
         state = "closed" if self.is_closed else f"mode {self._engine.mode}"
@@ -114,10 +115,19 @@ class Database:
         cls_or_name: type[T],
         *,
         name: str | None = None,
+        key: str | Sequence[str] | None = None,
         serializer: str | Serializer | None = None,
         cloner: str | Callable[[Any], Any] | None = None,
         cache: int | str | None = None,
         identity_index: bool | None = None,
+        version: int | None = None,
+        upgrade: Upgrade | None = None,
+        upgrades: Mapping[int, Upgrade] | None = None,
+        renames: Mapping[str, str] | None = None,
+        converters: Mapping[str, Callable[[Any], Any]] | None = None,
+        subclasses: bool | None = None,
+        tags: Mapping[str, type] | None = None,
+        aliases: Mapping[str, type] | None = None,
     ) -> Collection[T]: ...
     @overload
     def collection(
@@ -125,30 +135,83 @@ class Database:
         cls_or_name: str,
         *,
         name: str | None = None,
+        key: str | Sequence[str] | None = None,
         serializer: str | Serializer | None = None,
         cloner: str | Callable[[Any], Any] | None = None,
         cache: int | str | None = None,
         identity_index: bool | None = None,
+        version: int | None = None,
+        upgrade: Upgrade | None = None,
+        upgrades: Mapping[int, Upgrade] | None = None,
+        renames: Mapping[str, str] | None = None,
+        converters: Mapping[str, Callable[[Any], Any]] | None = None,
+        subclasses: bool | None = None,
+        tags: Mapping[str, type] | None = None,
+        aliases: Mapping[str, type] | None = None,
     ) -> Collection[dict[str, Any]]: ...
+    @overload
     def collection(
         self,
-        cls_or_name: type[Any] | str,
+        cls_or_name: UnionType,
         *,
         name: str | None = None,
+        key: str | Sequence[str] | None = None,
         serializer: str | Serializer | None = None,
         cloner: str | Callable[[Any], Any] | None = None,
         cache: int | str | None = None,
         identity_index: bool | None = None,
+        version: int | None = None,
+        upgrade: Upgrade | None = None,
+        upgrades: Mapping[int, Upgrade] | None = None,
+        renames: Mapping[str, str] | None = None,
+        converters: Mapping[str, Callable[[Any], Any]] | None = None,
+        subclasses: bool | None = None,
+        tags: Mapping[str, type] | None = None,
+        aliases: Mapping[str, type] | None = None,
+    ) -> Collection[Any]: ...
+    def collection(
+        self,
+        cls_or_name: Any,
+        *,
+        name: str | None = None,
+        key: str | Sequence[str] | None = None,
+        serializer: str | Serializer | None = None,
+        cloner: str | Callable[[Any], Any] | None = None,
+        cache: int | str | None = None,
+        identity_index: bool | None = None,
+        version: int | None = None,
+        upgrade: Upgrade | None = None,
+        upgrades: Mapping[int, Upgrade] | None = None,
+        renames: Mapping[str, str] | None = None,
+        converters: Mapping[str, Callable[[Any], Any]] | None = None,
+        subclasses: bool | None = None,
+        tags: Mapping[str, type] | None = None,
+        aliases: Mapping[str, type] | None = None,
     ) -> Collection[Any]:
         """Return the collection of a class, made with its first record.
 
         Args:
-            cls_or_name: The class of the records, a dataclass or one of its kin; or a name, for
-                records that are plain dicts. By its name a collection of a class can be read
-                as dicts, and not be changed.
+            cls_or_name: The class of the records, a dataclass or one of its kin; a union of
+                some; or a name, for records that are plain dicts. By its name a collection of a
+                class can be read as dicts, and not be changed.
             name: The collection's name in the file, the class's own unless told.
+            key: The natural key: the field whose value names a record, or a tuple of fields.
+                Given when the collection is made, and the same ever after.
             serializer, cloner, cache: Instead of the database's settings.
             identity_index: False scans for each lookup by identity; True unless told.
+            version: Of the class, a number from 1 (unless told) that rises when the class
+                changes in a way that needs one of the ``upgrades``.
+            upgrade: For the records of any other form of the class: a function of the record as a
+                dict of what was stored, which changes that or returns another.
+            upgrades: Version -> such a function, which makes records of the version before into
+                that one.
+            renames: Old name of a field -> new one.
+            converters: Field -> a function of the stored value, for records in which the field
+                was of another type.
+            subclasses: Whether records of any subclass of the class belong to the collection.
+            tags: What the file calls a class -> the class, where that is not to be its own
+                name. These classes belong to the collection too.
+            aliases: Former name or tag of a class, also of a nested one or an Enum -> the class.
 
         Returns:
             The same object each time.
@@ -160,53 +223,37 @@ class Database:
         Cost: O(versions in the file), vectorised, the first time.
         """
         self._engine.log.raise_if_closed()
-        default_name, shape = shape_for(cls_or_name)
-        key = default_name if name is None else name
-        if not isinstance(key, str) or not key or not key.isprintable():
-            raise ConfigError(
-                f"The name of a collection is a text of at least one letter, not {key!r}."
-            )
-        asked = {
-            "class": shape.cls,
-            "serializer": serializer,
-            "cloner": cloner,
-            "cache": cache,
-            "identity_index": identity_index,
-        }
-        with self._lock:
-            return self._collection(key, shape, asked)
-
-    def _collection(self, key: str, shape: Shape, asked: dict[str, Any]) -> Collection[Any]:
-        """Return the collection of that name, made the first time; `_lock` is held."""
-        if key in self._collections:
-            collection, before = self._collections[key]
-            for setting, value in asked.items():
-                if value != before[setting] and value is not None:
-                    raise ConfigError(
-                        f"The collection {key!r} was asked for with {setting}={before[setting]!r}"
-                        f" before, now with {value!r}. Ask for it the same way, or give another"
-                        " name=."
-                    )
-            return collection
-        given = {
-            setting: asked[setting]
-            for setting in ("cache", "cloner", "serializer")
-            if asked[setting] is not None
-        }
-        config = self._engine.config.merge(self._engine.config, given)
-        limits = {"all": None, "none": 0}
-        store = Store(
-            self._engine,
-            key,
-            shape,
-            serializer=get_serializer(config.serializer),
-            cloner=config.cloner,
-            cache_limit=config.cache if isinstance(config.cache, int) else limits[config.cache],
-            has_identity_index=asked["identity_index"] is not False,
+        declaration = Declaration.of(
+            cls_or_name,
+            name=name,
+            key=key,
+            serializer=serializer,
+            cloner=cloner,
+            cache=cache,
+            identity_index=identity_index,
+            version=version,
+            upgrade=upgrade,
+            upgrades=upgrades,
+            renames=renames,
+            converters=converters,
+            subclasses=subclasses,
+            tags=tags,
+            aliases=aliases,
         )
+        with self._lock:
+            return self._collection(declaration)
+
+    def _collection(self, declaration: Declaration) -> Collection[Any]:
+        """Return the collection that was asked for, made the first time; `_lock` is held."""
+        name = declaration.name
+        if name in self._collections:
+            collection, before = self._collections[name]
+            before.refuse_another(declaration)
+            return collection
+        store = declaration.make_store(self._engine)
         collection = make_collection(store)
-        self._engine.stores[key] = store
-        self._collections[key] = collection, asked
+        self._engine.stores[name] = store
+        self._collections[name] = collection, declaration
         return collection
 
     def collections(self) -> list[str]:
@@ -241,6 +288,36 @@ class Database:
         return TransactionScope(self._engine)
 
     # -- maintenance ---------------------------------------------------------------------
+
+    def migrate(
+        self,
+        *,
+        progress: Callable[[int, int], object] | None = None,
+        dry_run: bool = False,
+    ) -> MigrationResult:
+        """Rewrite every record that was written by another form of its class.
+
+        Not needed for reading, where each record is upgraded as it is met; it does so once for
+        all, so that old upgrades can be thrown away and every record is known to be readable.
+        Of the collections that were asked for in this program; records that a newer program
+        wrote are left as they are. Each thousand records are one commit, and others can write
+        in between; what was done stays done when it is interrupted.
+
+        Args:
+            progress: Called now and then with the numbers of records done and to be done.
+            dry_run: Try every record and write nothing.
+
+        Returns:
+            How many records there were, and those that could not be upgraded, with the errors.
+
+        Raises:
+            TransactionError: Inside a transaction.
+            ReadOnlyError, ClosedError, WriteError: As for an update.
+
+        Cost: O(versions in the file), vectorised, and for each old record a decoding, an encoding
+        and an append.
+        """
+        return migrate(self._engine, progress=progress, is_dry_run=dry_run)
 
     def flush(self) -> None:
         """Return once every commit so far survives power loss.
@@ -288,6 +365,8 @@ class Database:
                 Finding(int(pointer["offset"]), f"{store.name}: the index leads to another record")
                 for pointer in pointers[is_wrong]
             ]
+            if store.key is not None:
+                findings += misplaced(store, store.key, pointers["offset"].tolist(), slots)
         return findings
 
     def stats(self) -> DatabaseStats:
@@ -303,6 +382,7 @@ class Database:
                     entry["id"],
                     pointers,
                     log.last_identities.get(entry["id"], 0),
+                    has_key="key" in entry,
                 )
                 for entry in self._engine.collections
             },

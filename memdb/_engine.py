@@ -15,6 +15,7 @@ from memdb.storage import MAX_CATALOGUE_NUMBER, Array, Kind, Log
 
 if TYPE_CHECKING:
     from memdb._config import Config
+    from memdb._members import Member
     from memdb._store import Store
     from memdb._transaction import Transaction
 
@@ -153,8 +154,8 @@ class Engine:
 
     # -- the catalogue -------------------------------------------------------------------
 
-    def register(self, store: Store) -> None:
-        """Enter a collection and its writer into the catalogue; the lock is held."""
+    def register(self, store: Store, member: Member) -> None:
+        """Enter a collection, its key and a writer into the catalogue; the lock is held."""
         collections, writers = list(self.collections), list(self.writers)
         # Looked for, though the store has no numbers: an interrupt may have come between the
         # catalogue and the store.
@@ -162,10 +163,13 @@ class Engine:
         if not collection_id:
             collection_id = 1 + max((entry["id"] for entry in collections), default=0)
             collections.append({"id": collection_id, "name": store.name})
-        writer_id = self.writer_id(collection_id, store.schema)
+        if store.key is not None:
+            place = next(i for i, e in enumerate(collections) if e["id"] == collection_id)
+            collections[place] = collections[place] | {"key": store.key.to_catalogue()}
+        writer_id = self.writer_id(collection_id, member.schema)
         if not writer_id:
             writer_id = 1 + max((entry["id"] for entry in writers), default=0)
-            writers.append({"id": writer_id, "collection": collection_id, "schema": store.schema})
+            writers.append({"id": writer_id, "collection": collection_id, "schema": member.schema})
         if max(collection_id, writer_id) > MAX_CATALOGUE_NUMBER:
             raise ConfigError(
                 f"{self.place}: holds {MAX_CATALOGUE_NUMBER} collections or forms of records"
@@ -174,11 +178,16 @@ class Engine:
             )
         self.log.write_catalogue({"collections": collections, "writers": writers})
         self.collections, self.writers = collections, writers
-        store.set_numbers(collection_id, writer_id)
+        store.set_numbers(collection_id, member, writer_id)
+
+    def entry_of(self, name: str) -> dict[str, Any] | None:
+        """Return what the catalogue has of a collection, None for a new one."""
+        return next((entry for entry in self.collections if entry["name"] == name), None)
 
     def collection_id(self, name: str) -> int:
         """Return the number of a collection in the catalogue, 0 for a new one."""
-        return next((entry["id"] for entry in self.collections if entry["name"] == name), 0)
+        entry = self.entry_of(name)
+        return 0 if entry is None else int(entry["id"])
 
     def writer_id(self, collection_id: int, schema: dict[str, Any]) -> int:
         """Return the number of a collection's writer in the catalogue, 0 for a new one."""

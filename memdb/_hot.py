@@ -12,11 +12,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from memdb.indexes import IdentityIndex
+from memdb.errors import EncodeError
+from memdb.indexes import NUMBER_MASK, TAG_OF_STR, IdentityIndex, digest, first_seed
+from memdb.serializers._plan import attribute
 from memdb.storage import Kind
 
 if TYPE_CHECKING:
     from memdb._collection import Collection
+    from memdb._natural_key import NaturalKey
     from memdb._store import Store
 
 Method = Callable[..., Any]
@@ -28,7 +31,8 @@ def read_methods(store: Store, slow: type[Collection[Any]]) -> dict[str, Method]
     A hit in the cache proves that the database is open and that no transaction has touched the
     record, see `Store.cache`; so nothing is checked and no lock taken.
     """
-    if store.cache_limit == 0:
+    key = store.key
+    if store.cache_limit == 0 or (key is not None and len(key.fields) > 1):
         return {}
     cloner = store.cloner
     if cloner.inline_expression is not None:
@@ -38,14 +42,25 @@ def read_methods(store: Store, slow: type[Collection[Any]]) -> dict[str, Method]
         copy.append("return o")
     else:
         copy = ["return clone(r)"]
+    if key is None:
+        type_name, number = "int", "identity"
+        is_it = []
+    else:
+        # The plain case of a natural key, a text under its first number. The other record that
+        # may be there has another key; and no key that is stored is of a subclass of str.
+        type_name, number = "str", "digest(identity.encode(), seed) & mask or 1"
+        name = key.fields[0]
+        value = f"r.get({name!r})" if store.shape.kind == "dict" else attribute("r", name)
+        is_it = [f"if {value} == identity:"]
+    copy = ["    " * len(is_it) + line for line in copy]
     body = [
-        "    if type(identity) is int:",
+        f"    if type(identity) is {type_name}:",
         "        try:",
-        "            r = cache[identity]",
-        "        except KeyError:",
+        f"            r = cache[{number}]",
+        f"        except {'KeyError' if key is None else '(KeyError, UnicodeEncodeError)'}:",
         "            pass",
         "        else:",
-        *("            " + line for line in copy),
+        *("            " + line for line in is_it + copy),
     ]
     source = [
         "def get(self, identity, default=None):",
@@ -59,10 +74,15 @@ def read_methods(store: Store, slow: type[Collection[Any]]) -> dict[str, Method]
         **cloner.namespace,
         "cache": store.cache,
         "clone": cloner.clone,
+        **({} if key is None else _hash_names(key)),
         "slow_get": slow.get,
         "slow_getitem": slow.__getitem__,
     }
     return _compile(store, source, namespace, slow, ("get", "__getitem__"))
+
+
+def _hash_names(key: NaturalKey) -> dict[str, Any]:
+    return {"digest": digest, "mask": NUMBER_MASK, "seed": first_seed(key.seed, TAG_OF_STR)}
 
 
 def insert_method(store: Store, slow: type[Collection[Any]]) -> dict[str, Method]:
@@ -72,23 +92,26 @@ def insert_method(store: Store, slow: type[Collection[Any]]) -> dict[str, Method
     identities, and no transaction, closed or failed log, or other reason in the gate.
     """
     identities = store.identities
-    shape, engine = store.shape, store.engine
-    if not isinstance(identities, IdentityIndex) or not store.writer_id:
+    engine, member = store.engine, store.members.sole
+    if not isinstance(identities, IdentityIndex) or member is None or not member.writer_id:
         return {}
+    shape = member.shape
     if any(f.name == shape.identity and f.required and not f.in_init for f in shape.fields):
         # A field that the constructor does not set may be missing: the slow way looks.
         return {}
     has_no_identity = ""
-    if shape.kind == "dict":
-        own = f"record.get({shape.identity!r})"
-        has_no_identity = f" and ((own := {own}) is zero or own is None)"
-    elif shape.identity is not None:
-        own = f"record.{shape.identity}"
+    if shape.identity is not None:
+        is_dict = shape.kind == "dict"
+        own = f"record.get({shape.identity!r})" if is_dict else f"record.{shape.identity}"
         has_no_identity = f" and ((own := {own}) is zero or own is None)"
     source = [
         "def insert(self, record):",
         f"    if type(record) is cls{has_no_identity}:",
-        "        payload = encode(record)",
+        "        try:",
+        "            payload = encode(record)",
+        "        except EncodeError:",
+        # Again, for the error that names collection and record.
+        "            return slow_insert(record)",
         "        with lock:",
         "            if log.gate is None and identities.is_dense:",
         # Invariant: no interrupt (Ctrl-C) can come between the end of append_one and the end
@@ -110,7 +133,7 @@ def insert_method(store: Store, slow: type[Collection[Any]]) -> dict[str, Method
         "cls": shape.cls,
         # By identity: False, 0.0 and "" are no zero; another int that is 0 takes the slow way.
         "zero": 0,
-        "encode": store.codec.encode,
+        "encode": member.codec.encode,
         "lock": engine.log.lock,
         "log": engine.log,
         "identities": identities,
@@ -118,8 +141,9 @@ def insert_method(store: Store, slow: type[Collection[Any]]) -> dict[str, Method
         "append": identities.dense.append,
         "append_one": engine.log.append_one,
         "sync_to": engine.log.sync_to,
-        "end_of_pointer": store.pointer_ends[Kind.INSERTED],
+        "end_of_pointer": member.pointer_ends[Kind.INSERTED],
         "slow_insert": store.insert,
+        "EncodeError": EncodeError,
     }
     return _compile(store, source, namespace, slow, ("insert",))
 

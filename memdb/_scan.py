@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import contextlib
 import gc
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from memdb.storage import Array
+from memdb._transaction import Change, Written
+from memdb.errors import DamageError, DecodeError, IdentityError
+from memdb.storage import Array, Finding, Kind
 
 if TYPE_CHECKING:
-    from memdb._store import Store
+    from memdb._natural_key import NaturalKey
+    from memdb._records import Records
     from memdb.query import Condition
 
 _CHUNK = 1024
 
-# Identity, record, and whether the record is the cache's own object, which must be copied before
+# Number, record, and whether the record is the cache's own object, which must be copied before
 # anybody else gets it.
 Row = tuple[int, Any, bool]
 
@@ -34,19 +37,20 @@ class Snapshot(NamedTuple):
     """The records of a collection at one moment.
 
     Attributes:
-        identities: (n,) <i8, rising, without what the transaction changed.
+        numbers: (n,) <i8, without what the transaction changed. Rising, which is the order of
+            the identities; with a natural key in the order of the records' last writing.
         slots: (n,) <i8, of their versions.
         version: The slot that the next version of the log got then.
-        changes: What the calling context's transaction changed: identity -> bytes or None.
+        changes: What the calling context's transaction changed, by number.
     """
 
-    identities: Array
+    numbers: Array
     slots: Array
     version: int
-    changes: dict[int, bytes | None]
+    changes: dict[int, Change]
 
 
-def take_snapshot(store: Store) -> Snapshot:
+def take_snapshot(store: Records) -> Snapshot:
     """Return the records as they are now, as the calling context sees them.
 
     Cost: O(records), vectorised.
@@ -55,29 +59,44 @@ def take_snapshot(store: Store) -> Snapshot:
     engine.log.raise_if_closed()
     transaction = engine.current()
     with engine.log.lock:
-        identities, slots = store.identities.arrays()
+        numbers, slots = store.identities.arrays()
         version = engine.log.next_slot
+    if store.key is not None:
+        order = np.argsort(slots)
+        numbers, slots = numbers[order], slots[order]
     changes = transaction.changes(store) if transaction is not None else {}
-    return Snapshot(identities, slots, version, changes)
+    return Snapshot(numbers, slots, version, changes)
 
 
-def scan(store: Store, snapshot: Snapshot) -> Iterator[Part]:
-    """Give the records of a snapshot in parts, rising by identity."""
-    identities, slots, _, changes = snapshot
-    if changes:
-        keep = ~np.isin(identities, np.fromiter(changes, "<i8", len(changes)))
-        written = sorted(i for i, payload in changes.items() if payload is not None)
-        identities = np.concatenate((identities[keep], np.array(written, "<i8")))
-        # Slot 0: the bytes are in the changes.
-        slots = np.concatenate((slots[keep], np.zeros(len(written), "<i8")))
-        order = np.argsort(identities, kind="stable")
-        identities, slots = identities[order], slots[order]
-    for start in range(0, len(identities), _CHUNK):
+def _merged(store: Records, snapshot: Snapshot) -> tuple[Array, Array]:
+    """Return the numbers that are there, in order, and their slots; 0: in the changes."""
+    numbers, slots, _, changes = snapshot
+    if not changes:
+        return numbers, slots
+    keep = ~np.isin(numbers, np.fromiter(changes, "<i8", len(changes)))
+    written = [number for number, change in changes.items() if isinstance(change, Written)]
+    numbers = np.concatenate((numbers[keep], np.array(written, "<i8")))
+    slots = np.concatenate((slots[keep], np.zeros(len(written), "<i8")))
+    if store.key is None:
+        order = np.argsort(numbers, kind="stable")
+        numbers, slots = numbers[order], slots[order]
+    return numbers, slots
+
+
+def present(store: Records, snapshot: Snapshot) -> list[int]:
+    """Return the numbers of the records of a snapshot, in order; nothing is decoded."""
+    return [*_merged(store, snapshot)[0].tolist()]
+
+
+def scan(store: Records, snapshot: Snapshot) -> Iterator[Part]:
+    """Give the records of a snapshot in parts, in its order."""
+    numbers, slots = _merged(store, snapshot)
+    for start in range(0, len(numbers), _CHUNK):
         part = slice(start, start + _CHUNK)
-        yield _scan_part(store, identities[part].tolist(), slots[part].tolist(), snapshot)
+        yield _scan_part(store, numbers[part].tolist(), slots[part].tolist(), snapshot)
 
 
-def _scan_part(store: Store, identities: list[int], slots: list[int], snapshot: Snapshot) -> Part:
+def _scan_part(store: Records, identities: list[int], slots: list[int], snapshot: Snapshot) -> Part:
     # Invariant: a commit is appended before the cache loses what it replaces. So if the log
     # is where it was, every object just fetched is of the snapshot.
     fetched: list[Any]
@@ -97,9 +116,9 @@ def _scan_part(store: Store, identities: list[int], slots: list[int], snapshot: 
     with collector_paused():
         for identity, slot, record in zip(identities, slots, fetched, strict=True):
             if not slot:
-                payload = snapshot.changes[identity]
-                assert payload is not None
-                record = store.codec.decode(payload, identity)
+                change = snapshot.changes[identity]
+                assert isinstance(change, Written)
+                record = change.member.codec.decode(change.payload, identity)
                 owned.add(identity)
             elif record is None or not (is_unchanged or store.identities.find(identity) == slot):
                 record = store.record_at(slot)
@@ -112,13 +131,47 @@ def _scan_part(store: Store, identities: list[int], slots: list[int], snapshot: 
     return Part(identities, records, [identity not in owned for identity in identities])
 
 
+def keys_in(store: Records, key: NaturalKey, snapshot: Snapshot) -> list[Any]:
+    """Return the natural keys of the records of a snapshot, in its order.
+
+    Raises:
+        DecodeError: A record can't be made, and not even its key can be told.
+    """
+    keys: list[Any] = []
+    numbers, slots = _merged(store, snapshot)
+    for start in range(0, len(numbers), _CHUNK):
+        part = slice(start, start + _CHUNK)
+        some_numbers, some_slots = numbers[part].tolist(), slots[part].tolist()
+        try:
+            records = _scan_part(store, some_numbers, some_slots, snapshot).records
+            keys += map(key.of, records)
+        except DecodeError:
+            # One can't be read with this class; it must be possible to find and delete it.
+            for number, slot in zip(some_numbers, some_slots, strict=True):
+                keys.append(_key_at(store, key, snapshot, number, slot))
+    return keys
+
+
+def _key_at(store: Records, key: NaturalKey, snapshot: Snapshot, number: int, slot: int) -> Any:
+    if not slot:
+        change = snapshot.changes[number]
+        assert isinstance(change, Written)
+        return key.of(change.member.codec.decode(change.payload, number))
+    try:
+        return key.of(store.record_at(slot))
+    except DecodeError as error:
+        if error.identity is None:
+            raise
+        return error.identity
+
+
 def rows_of(parts: Iterable[Part]) -> Iterator[Row]:
     """Give the records of the parts one by one."""
     return (row for part in parts for row in zip(*part, strict=True))
 
 
-def matching(store: Store, condition: Condition) -> Iterator[Row]:
-    """Give the records that match, rising by identity.
+def matching(store: Records, condition: Condition) -> Iterator[Row]:
+    """Give the records that match, in the order of `Snapshot`.
 
     The user's own callable gets a copy, so that nothing it does to it is ever seen.
     """
@@ -131,7 +184,7 @@ def matching(store: Store, condition: Condition) -> Iterator[Row]:
     return (row for part in parts for row in zip(*part, strict=True) if matches(row[1]))
 
 
-def _matching_copies(store: Store, rows: Iterator[Row], condition: Condition) -> Iterator[Row]:
+def _matching_copies(store: Records, rows: Iterator[Row], condition: Condition) -> Iterator[Row]:
     prefilter, matches = condition.prefilter, condition.matches
     clone, cloner = store.cloner.clone, store.cloner
     for row in rows:
@@ -142,7 +195,7 @@ def _matching_copies(store: Store, rows: Iterator[Row], condition: Condition) ->
                 yield row
 
 
-def count(store: Store, condition: Condition) -> int:
+def count(store: Records, condition: Condition) -> int:
     """Return how many records match; copies nothing but for a callable."""
     if condition.needs_copy:
         return sum(1 for _ in matching(store, condition))
@@ -150,10 +203,66 @@ def count(store: Store, condition: Condition) -> int:
     return sum(sum(map(condition.matches, part.records)) for part in parts)
 
 
-def given(store: Store, row: Row) -> Any:
+def given(store: Records, row: Row) -> Any:
     """Return the record of a row as its receiver may have it."""
     _, record, is_cached = row
     return store.cloner.clone(record) if is_cached else record
+
+
+def history(store: Records, identity: Any) -> Iterator[tuple[int, Kind, Any]]:
+    """Give slot, kind and record of the committed versions of a record, oldest first.
+
+    The record of a deletion is None.
+    """
+    log, key = store.engine.log, store.key
+    encoded = None
+    numbers: Sequence[int]
+    if key is None:
+        if type(identity) is not int:
+            return
+        numbers = [identity]
+    else:
+        try:
+            encoded = key.encode(identity)
+        except IdentityError:
+            return
+        numbers = key.numbers(encoded)
+    with log.lock:
+        stop = log.next_slot
+    pointers = log.pointers(1, stop)
+    is_wanted = np.isin(pointers["identity"], numbers) & (
+        pointers["collection"] == store.collection_id
+    )
+    # Numbers under which the last version was of another key.
+    others: set[int] = set()
+    for row in np.flatnonzero(is_wanted).tolist():
+        number, kind = int(pointers["identity"][row]), Kind(int(pointers["kind"][row]))
+        record = None if kind is Kind.DELETED else store.record_at(row + 1)
+        if key is not None and encoded is not None and record is not None:
+            (others.discard if key.is_of(record, encoded) else others.add)(number)
+        if number not in others:
+            yield row + 1, kind, record
+
+
+def misplaced(
+    store: Records, key: NaturalKey, offsets: list[int], slots: Array
+) -> Iterator[Finding]:
+    """Give what is wrong with the numbers of records with a natural key.
+
+    Args:
+        store, key: The collection and its key.
+        offsets: Of the bytes of the live versions, for the findings.
+        slots: (n,) of integers, of the same versions.
+    """
+    for offset, slot in zip(offsets, slots.tolist(), strict=True):
+        try:
+            number, writer_id, _, payload = store.engine.log.read(slot)
+            encoded = key.encode(key.of(store.decoding.decode(writer_id, payload, number)))
+        except (DamageError, DecodeError):
+            # Damage is found by whoever verifies the log; a class that does not fit is none.
+            continue
+        if number not in key.numbers(encoded):
+            yield Finding(offset, f"{store.name}: a record is not under the number of its key")
 
 
 @contextlib.contextmanager

@@ -28,7 +28,7 @@ class CollectionStats:
         live: The records as they are now.
         stale: Earlier versions of any record.
         deleted: The last version of each record that was deleted.
-        last_identity: The highest identity ever given, 0 for none.
+        last_identity: The highest identity ever given, 0 for none or with a natural key.
     """
 
     name: str
@@ -59,13 +59,14 @@ class DatabaseStats:
 
 
 def collection_stats(
-    name: str, collection_id: int, pointers: Array, last_identity: int
+    name: str, collection_id: int, pointers: Array, last_identity: int, *, has_key: bool
 ) -> CollectionStats:
     """Count the versions of one collection.
 
     Args:
         pointers: (n,) POINTER_DTYPE, all of the file, in order of slots.
         last_identity: The highest identity known to have been given.
+        has_key: Identities are natural keys.
     """
     own = pointers[pointers["collection"] == collection_id]
     is_deletion = own["kind"] == Kind.DELETED
@@ -80,8 +81,18 @@ def collection_stats(
         live=_version_stats(live["length"]),
         stale=_version_stats(with_bytes["length"][~is_newest]),
         deleted=_version_stats(with_bytes["length"][is_newest & gone]),
-        last_identity=max(int(own["identity"].max(initial=0)), last_identity),
+        last_identity=0 if has_key else max(int(own["identity"].max(initial=0)), last_identity),
     )
+
+
+def live_pointers(own: Array) -> Array:
+    """Return the pointers of the live versions of one collection.
+
+    Args:
+        own: (n,) POINTER_DTYPE, the collection's, in order of slots.
+    """
+    live: Array = own[_is_last(own["identity"]) & (own["kind"] != Kind.DELETED)]
+    return live
 
 
 def _is_last(identities: Array) -> Array:

@@ -1,291 +1,142 @@
-"""The inside of a collection: reading a record, taking a snapshot, writing a version."""
+"""The inside of a collection: writing a version, on top of reading one."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
-from itertools import islice
+from collections.abc import Callable, Iterable, Sequence
+from datetime import date
 from operator import attrgetter
 from types import NoneType
 from typing import TYPE_CHECKING, Any, NamedTuple
+from uuid import UUID
 
 import numpy as np
 
-from memdb._cloners import get_cloner
-from memdb._scan import collector_paused, scan, take_snapshot
+from memdb._decoding import locate
+from memdb._members import Member, Members
+from memdb._natural_key import NaturalKey
+from memdb._records import Records
+from memdb._scan import collector_paused, present, take_snapshot
+from memdb._transaction import DELETED, Deleted, Written
 from memdb.errors import (
-    DecodeError,
     DuplicateIdentityError,
+    EncodeError,
     IdentityError,
     ReadOnlyError,
     RecordNotFoundError,
     RecordTypeError,
 )
-from memdb.indexes import IdentityIndex, ScannedIdentities
-from memdb.indexes._identity import MAX_IDENTITY, Identities
-from memdb.serializers import (
-    Codec,
-    Serializer,
-    Shape,
-    get_serializer,
-    is_harmless,
-    writer_schema,
-)
+from memdb.indexes._identity import MAX_IDENTITY
 from memdb.storage import Array, Kind, checksum32, empty_pointers, pointer_end
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from memdb._engine import Engine
+
+Encoded = tuple[int, bytes]
 
 
 class Current(NamedTuple):
     """The state of a record that a change starts from.
 
     Attributes:
+        number: The record's, see `Records`.
         slot: Of the live version; 0 when the open transaction changed it.
-        is_same_writer: The bytes are of the present serializer and class.
+        writer: Number of what wrote its bytes; the member itself in a transaction.
         payload: Its bytes.
         record: A copy.
     """
 
+    number: int
     slot: int
-    is_same_writer: bool
+    writer: int | Member
     payload: bytes
     record: Any
 
 
-class Store:
-    """The records of one collection.
+class Write(NamedTuple):
+    """A new version: number, bytes, and the class that they are of."""
 
-    Attributes:
-        cache: Identity -> decoded live version. Its objects are never changed and never given
-            away; a change removes the old one. An entry is as good as proof that the database
-            is open and no transaction has touched the record, so that a hit needs no check.
-        cache_limit: The most entries, or None.
-        identities: Identity -> slot of the live version.
-        collection_id, writer_id: Numbers in the catalogue, 0 until the first write.
-    """
+    number: int
+    payload: bytes
+    member: Member
+
+
+class Store(Records):
+    """The records of one collection, for reading and writing."""
 
     def __init__(
-        self,
-        engine: Engine,
-        name: str,
-        shape: Shape,
-        *,
-        serializer: Serializer,
-        cloner: str | Callable[[Any], Any],
-        cache_limit: int | None,
-        has_identity_index: bool,
+        self, engine: Engine, name: str, members: Members, key: NaturalKey | None, **settings: Any
     ) -> None:
-        self.engine = engine
-        self.name = name
-        self.shape = shape
-        self.serializer = serializer
-        self.codec: Codec = serializer.codec(shape)
-        self.cloner = get_cloner(cloner, shape, self.codec)
-        self.schema = writer_schema(shape, serializer)
-        self.field_names = frozenset(field.name for field in shape.fields)
-        self.cache: dict[int, Any] = {}
-        self.cache_limit = cache_limit
+        super().__init__(engine, name, members, key, **settings)
         self.on_numbers: Callable[[], None] | None = None
         self.fast_insert: Callable[[Any, Any], int] | None = None
-        self._decoders: dict[int, Callable[[bytes, int], Any]] = {}
-        self.collection_id = engine.collection_id(name)
-        self.writer_id = engine.writer_id(self.collection_id, self.schema)
-        self.identities = self._build_identities(has_identity_index)
-        self.pointer_ends = self._make_pointer_ends(self.collection_id, self.writer_id)
-
-    def _build_identities(self, has_index: bool) -> Identities:
-        log = self.engine.log
-        cls = IdentityIndex if has_index else ScannedIdentities
-        last = log.last_identities.get(self.collection_id, 0)
-        with log.lock:
-            return cls.build(self._own_pointers(), log.next_slot, last)
-
-    def _own_pointers(self) -> Iterator[tuple[Array, Array]]:
-        """Give identities and slots of the collection's versions, slot 0 for a deletion."""
-        for first, pointers in self.engine.log.pointer_parts():
-            slots = np.arange(first, first + len(pointers), dtype="u4")
-            identities = pointers["identity"]
-            is_deletion = pointers["kind"] == Kind.DELETED
-            if is_deletion.any():
-                slots[is_deletion] = 0
-            is_own = pointers["collection"] == self.collection_id
-            if not is_own.all():
-                identities, slots = identities[is_own], slots[is_own]
-            yield identities, slots
+        self._deletion_end = pointer_end(self.collection_id, 0, Kind.DELETED)
 
     # -- numbers in the catalogue --------------------------------------------------------
 
-    def ensure_registered(self) -> None:
-        """See to it that the catalogue has the collection and its writer; the lock is held."""
-        if not self.writer_id:
-            self.engine.register(self)
+    def ensure_registered(self, member: Member) -> None:
+        """See to it that the catalogue has collection, key and writer; the lock is held."""
+        if not member.writer_id or (self.key is not None and not self.key.is_saved):
+            self.engine.register(self, member)
 
-    def set_numbers(self, collection_id: int, writer_id: int) -> None:
+    def set_numbers(self, collection_id: int, member: Member, writer_id: int) -> None:
         """Take the numbers that the catalogue gave."""
-        pointer_ends = self._make_pointer_ends(collection_id, writer_id)
-        # No call between: an interrupt must not leave the number of a writer without the rest.
-        self.collection_id, self.pointer_ends = collection_id, pointer_ends
-        self.writer_id = writer_id
+        self._deletion_end = pointer_end(collection_id, 0, Kind.DELETED)
+        self.collection_id = collection_id
+        member.set_writer(collection_id, writer_id)
+        if self.key is not None:
+            self.key.is_saved = True
         if self.on_numbers is not None:
             self.on_numbers()
 
-    @staticmethod
-    def _make_pointer_ends(collection_id: int, writer_id: int) -> dict[Kind, bytes]:
-        """Return the constant end of a pointer of this collection for each kind."""
-        return {
-            kind: pointer_end(collection_id, 0 if kind is Kind.DELETED else writer_id, kind)
-            for kind in Kind
-        }
+    # -- what a record is ----------------------------------------------------------------
 
-    # -- reading -------------------------------------------------------------------------
-
-    def decode(self, writer_id: int, payload: bytes, identity: int) -> Any:
-        """Make a record of bytes that the given writer wrote."""
-        try:
-            decoder = self._decoders[writer_id]
-        except KeyError:
-            decoder = self._decoders[writer_id] = self._decoder(writer_id)
-        return decoder(payload, identity)
-
-    def _decoder(self, writer_id: int) -> Callable[[bytes, int], Any]:
-        if writer_id == self.writer_id:
-            return self.codec.decode
-        schema = next(entry["schema"] for entry in self.engine.writers if entry["id"] == writer_id)
-        name = schema["serializer"]
-        if name == self.serializer.name:
-            serializer = self.serializer
-        elif is_harmless(name) or name in self.engine.config.trusted_serializers:
-            serializer = get_serializer(name)
-        else:
-            # What a file names may run code: it must be named by the program too.
-            raise DecodeError(
-                f"{self.name}: a record was written with the serializer {name!r}, which can run"
-                f" code that the file chooses. If you trust the file, open it with"
-                f" trusted_serializers=[{name!r}]."
-            )
-        return serializer.codec(self.shape, schema).decode
-
-    def slot_of(self, identity: int) -> int:
-        """Return the slot of the committed live version, 0 when there is none."""
-        slot = self.identities.find(identity)
-        if self.engine.is_publishing:
-            with self.engine.log.lock:
-                slot = self.identities.find(identity)
-        return slot
-
-    def exists(self, identity: object) -> bool:
-        """Whether the record is there, as the calling context sees it."""
-        self.engine.log.raise_if_closed()
-        transaction = self.engine.current()
-        if transaction is not None and type(identity) is int:
-            change = transaction.find(self, identity)
-            if change is not None:
-                return change[0] is not None
-        return type(identity) is int and self.slot_of(identity) != 0
-
-    def read(self, identity: object) -> Any:
-        """Return a copy of a record, None when there is none."""
-        engine = self.engine
-        log = engine.log
-        if log.is_closed:
-            log.raise_if_closed()
-        if type(identity) is not int:
-            return None
-        if engine.transaction is not None:
-            transaction = engine.current()
-            change = None if transaction is None else transaction.find(self, identity)
-            if change is not None:
-                return None if change[0] is None else self.codec.decode(change[0], identity)
-        slot = self.slot_of(identity)
-        if not slot:
-            return None
-        _, writer_id, _, payload = log.read(slot)
-        record = self.decode(writer_id, payload, identity)
-        conforms = self.cloner.conforms
-        if self.cache_limit == 0 or (conforms is not None and not conforms(record)):
-            return record
-        with log.lock:
-            transaction = engine.transaction
-            is_kept = (
-                self.identities.find(identity) == slot
-                and not log.is_closed
-                and (transaction is None or transaction.find(self, identity) is None)
-            )
-            if is_kept:
-                self.cache[identity] = record
-                if self.cache_limit is not None and len(self.cache) > self.cache_limit:
-                    self._evict()
-        return self.cloner.clone(record) if is_kept else record
-
-    def _evict(self) -> None:
-        """Shrink a bounded cache; the lock is held."""
-        cache, limit = self.cache, self.cache_limit
-        assert limit is not None
-        # The oldest sixteenth at once: cheaper than one by one, and a hit stays free.
-        for identity in list(islice(cache, len(cache) - limit + limit // 16)):
-            cache.pop(identity, None)
-
-    def record_at(self, slot: int) -> Any:
-        """Return a new object of any version that has bytes."""
-        identity, writer_id, _, payload = self.engine.log.read(slot)
-        return self.decode(writer_id, payload, identity)
-
-    def keep(self, rows: list[tuple[int, int, Any]]) -> set[int]:
-        """Put decoded records into an unbounded cache; return the identities of those taken.
-
-        Left out are those that changed meanwhile, that the open transaction has changed, and
-        those that the cloner could not copy safely by their annotations.
-        """
-        conforms, log = self.cloner.conforms, self.engine.log
-        taken: set[int] = set()
-        with log.lock:
-            transaction = self.engine.transaction
-            for identity, slot, record in rows:
-                if (
-                    self.identities.find(identity) == slot
-                    and not log.is_closed
-                    and (transaction is None or transaction.find(self, identity) is None)
-                    and (conforms is None or conforms(record))
-                ):
-                    self.cache[identity] = record
-                    taken.add(identity)
-        return taken
-
-    # -- writing -------------------------------------------------------------------------
+    def is_borrowed(self) -> bool:
+        """Whether this is a collection of a class that was opened by its name, as dicts."""
+        return self.shape.kind == "dict" and any(
+            entry["collection"] == self.collection_id and entry["schema"]["kind"] != "dict"
+            for entry in self.engine.writers
+        )
 
     def refuse_borrowed(self) -> None:
-        """Raise if this is a collection of a class that was opened by its name, as dicts.
+        """Raise if the collection is borrowed.
 
         Written as dicts its records would lose the types that their class gives them.
         """
-        if self.shape.kind == "dict" and any(
-            entry["collection"] == self.collection_id and entry["schema"]["kind"] != "dict"
-            for entry in self.engine.writers
-        ):
+        if self.is_borrowed():
             raise ReadOnlyError(
                 f"{self.name}: holds records of a class, and opened by its name it can only be"
                 " read. Open it with the class to change it."
             )
 
-    def identity_of(self, record: Any) -> int:
-        """Check the class of a record and return the identity that it asks for, 0 for none.
+    def member_of(self, record: Any) -> Member:
+        """Return the member whose record it is.
 
         Raises:
             RecordTypeError: It is of another class.
-            IdentityError: What its identity field holds can't be one.
         """
         self.refuse_borrowed()
-        shape = self.shape
         cls: type = type(record)
-        if cls is not shape.cls:
+        member = self.members.find(cls)
+        if member is None:
+            expected = " or ".join(each.shape.cls.__qualname__ for each in self.members)
+            base = next((each for each in self.members if issubclass(cls, each.shape.cls)), None)
+            hint = " or use a collection of its own for the other"
+            if base is not None and self.shape.kind != "dict":
+                hint = f" or ask for the collection with tags={{{cls.__name__!r}: {cls.__name__}}}"
             raise RecordTypeError(
-                f"{self.name}: holds records of {shape.cls.__qualname__}, not of"
-                f" {cls.__qualname__}. Give one of that class, or use a collection of"
-                " its own for the other."
+                f"{self.name}: holds records of {expected}, not of {cls.__qualname__}. Give one of"
+                f" that class,{hint}."
             )
+        return member
+
+    def asked_identity(self, record: Any, member: Member) -> int:
+        """Return the number that a record asks for in its identity field, 0 for none.
+
+        Raises:
+            IdentityError: What its identity field holds can't be one.
+        """
+        shape = member.shape
         if shape.identity is None:
             return 0
         if shape.kind == "dict":
@@ -301,64 +152,148 @@ class Store:
             )
         return identity
 
-    def commit_one(self, identity: int, payload: bytes, kind: Kind) -> None:
+    def encode(self, member: Member, record: Any, identity: Any = None) -> bytes:
+        """Return a record as bytes.
+
+        Raises:
+            EncodeError: A value can't be held; it names collection, record and field.
+        """
+        try:
+            return member.codec.encode(record)
+        except EncodeError as error:
+            locate(error, self.name, identity)
+            raise
+
+    # -- one version ---------------------------------------------------------------------
+
+    def commit_one(self, write: Write, kind: Kind) -> None:
         """Append one version and make it visible; the lock is held and the gate is open."""
+        number, payload, member = write
         log = self.engine.log
-        self.ensure_registered()
+        self.ensure_registered(member)
         first = log.next_slot
         try:
-            slot = log.append_one(identity, payload, self.pointer_ends[kind])
-            self.publish(identity, 0 if kind is Kind.DELETED else slot)
+            self.publish(number, log.append_one(number, payload, member.pointer_ends[kind]))
         except BaseException:
             self.engine.catch_up(first)
             raise
 
-    def publish(self, identity: int, slot: int) -> None:
+    def publish(self, number: int, slot: int) -> None:
         """Make a version the live one, slot 0 for a deletion; the lock is held.
 
         Doing it twice is as good as once.
         """
         if slot:
-            self.identities.set(identity, slot)
-        elif self.identities.find(identity):
-            self.identities.remove(identity)
+            self.identities.set(number, slot)
+        elif self.identities.find(number):
+            self.identities.remove(number)
         # Invariant: after the index, so that a reader can't put the old object back.
-        self.cache.pop(identity, None)
+        self.cache.pop(number, None)
 
-    def is_same(self, slot: int, payload: bytes) -> bool:
+    def is_same(self, slot: int, payload: bytes, member: Member) -> bool:
         """Whether a version was written by the present writer with these bytes."""
-        identity, writer_id, _, old = self.engine.log.read(slot)
-        return writer_id == self.writer_id and self._is_unchanged(identity, old, payload)
+        number, writer_id, _, old = self.engine.log.read(slot)
+        return writer_id == member.writer_id and self._is_unchanged(number, old, payload, member)
 
-    def _is_unchanged(self, identity: int, old: bytes, new: bytes) -> bool:
+    @staticmethod
+    def _is_unchanged(number: int, old: bytes, new: bytes, member: Member) -> bool:
         if old == new:
             return True
-        if getattr(self.codec, "omits_identity", False):
+        if member.omits_identity:
             return False
         # The bytes hold what stood in the identity field, which an insert left 0.
-        return self.codec.encode(self.codec.decode(old, identity)) == new
+        return member.codec.encode(member.codec.decode(old, number)) == new
 
-    def insert(self, record: Any) -> int:
+    # -- insert --------------------------------------------------------------------------
+
+    def insert(self, record: Any) -> Any:
         """Insert a record and return its identity."""
-        explicit = self.identity_of(record)
-        payload = self.codec.encode(record)
+        member = self.member_of(record)
+        if self.key is not None:
+            return self._insert_keyed(self.key, record, member)
+        explicit = self.asked_identity(record, member)
+        payload = self.encode(member, record, explicit or None)
         transaction = self.engine.current()
         if transaction is not None:
             with transaction.lock:
-                identity = explicit or self.checked_next(transaction.next_identity(self))
-                if explicit and self.exists(explicit):
+                number = explicit or self.checked_next(transaction.next_identity(self))
+                if explicit and self.is_there(explicit):
                     raise self.duplicate(explicit)
-                transaction.write(self, identity, payload)
-            return identity
+                transaction.write(self, number, Written(payload, member))
+            return number
 
         def action() -> int:
-            identity = explicit or self.identities.next_identity
+            number = explicit or self.identities.next_identity
             if explicit and self.identities.find(explicit):
                 raise self.duplicate(explicit)
-            self.commit_one(self.checked_next(identity), payload, Kind.INSERTED)
-            return identity
+            write = Write(self.checked_next(number), payload, member)
+            self.commit_one(write, Kind.INSERTED)
+            return number
 
         return self.engine.autocommit(action)
+
+    def _insert_keyed(self, key: NaturalKey, record: Any, member: Member) -> Any:
+        identity = key.of(record)
+        keys = [(identity, key.encode(identity))]
+        payload = self.encode(member, record, identity)
+        transaction = self.engine.current()
+        if transaction is not None:
+            with transaction.lock:
+                (number,) = self._free_numbers(key, keys, {})
+                transaction.write(self, number, Written(payload, member))
+            return identity
+        while True:
+            seen: dict[int, int] = {}
+            (number,) = self._free_numbers(key, keys, seen)
+            write = Write(number, payload, member)
+
+            def action(write: Write = write, seen: dict[int, int] = seen) -> bool:
+                if self._is_as_seen(seen):
+                    self.commit_one(write, Kind.INSERTED)
+                    return True
+                return False
+
+            if self.engine.autocommit(action):
+                return identity
+
+    def _is_as_seen(self, seen: dict[int, int]) -> bool:
+        """Whether nobody has touched the records of these numbers; the lock is held."""
+        return all(self.identities.find(number) == slot for number, slot in seen.items())
+
+    def _free_numbers(
+        self, key: NaturalKey, keys: list[tuple[Any, Encoded]], seen: dict[int, int]
+    ) -> list[int]:
+        """Return numbers for the records of new keys.
+
+        Without the lock, as reading a record that is in the way may run a user's upgrade.
+
+        Args:
+            key: The collection's.
+            keys: The new ones, as they are and encoded.
+            seen: Gets the numbers that were looked at and their slots.
+
+        Raises:
+            DuplicateIdentityError: There is a record with one of the keys, or one occurs twice.
+        """
+        taken: dict[int, Encoded] = {}
+        for identity, encoded in keys:
+            free = 0
+            for number in key.numbers(encoded):
+                seen[number] = self.slot_of(number)
+                owner = taken.get(number) or self.key_at(key, number)
+                if owner == encoded:
+                    raise self.duplicate(identity)
+                free = free or (0 if owner else number)
+            if not free and key.is_displaced:
+                raise IdentityError(
+                    f"{self.name}: too many keys have the same hash as {identity!r}."
+                )
+            if not free:
+                # Two keys with one number: from now on every look-up tries the other ones.
+                key.displace()
+                return self._free_numbers(key, keys, seen)
+            taken[free] = encoded
+        return list(taken)
 
     def checked_next(self, identity: int) -> int:
         """Return an identity that can be assigned; the highest possible one was given else."""
@@ -369,20 +304,25 @@ class Store:
             )
         return identity
 
-    def duplicate(self, identity: int) -> DuplicateIdentityError:
+    def duplicate(self, identity: Any) -> DuplicateIdentityError:
         """Return the error for an identity that a live record has."""
+        hint = "."
+        if self.key is None:
+            hint = ", or leave the field 0 to have a new identity assigned."
         return DuplicateIdentityError(
-            f"{self.name}: a record with identity {identity} is there already. Use put() to"
-            " replace it, or leave the field 0 to have a new identity assigned.",
+            f"{self.name}: a record with identity {identity!r} is there already. Use put() to"
+            f" replace it{hint}",
             collection=self.name,
             identity=identity,
         )
 
     def not_found(self, identity: object) -> RecordNotFoundError:
         """Return the error for an identity that no live record has."""
-        hint = "" if type(identity) is int else " Identities are of type int."
+        hint = ""
+        if self.key is None:
+            hint = "" if type(identity) is int else " Identities are of type int."
         # What is no identity may be a record, whose content is nobody's business.
-        is_plain = isinstance(identity, int | float | str | bytes | tuple | None)
+        is_plain = isinstance(identity, int | float | str | bytes | tuple | date | UUID | None)
         shown = repr(identity) if is_plain else f"of type {type(identity).__qualname__}"
         return RecordNotFoundError(
             f"{self.name}: there is no record with identity {shown}.{hint}",
@@ -390,13 +330,18 @@ class Store:
             identity=identity,
         )
 
-    def insert_many(self, records: list[Any]) -> list[int]:
+    # -- insert_many ---------------------------------------------------------------------
+
+    def insert_many(self, records: list[Any]) -> list[Any]:
         """Insert records as one commit and return their identities."""
         self.engine.log.raise_if_unusable()
         self.refuse_borrowed()
         with collector_paused():
-            explicit = self._identities_of(records)
-            payloads = list(map(self.codec.encode, records))
+            members = self._members_of(records)
+            if self.key is not None:
+                return self._insert_many_keyed(self.key, records, members)
+            explicit = self._asked_identities(records, members)
+            payloads = self._payloads(records, members, explicit)
             if not records:
                 return []
             transaction = self.engine.current()
@@ -404,19 +349,72 @@ class Store:
                 with transaction.lock:
                     first = transaction.next_identity(self)
                     wanted = explicit or [0] * len(records)
-                    identities = self._assigned(wanted, first, self.exists)
-                    for identity, payload in zip(identities, payloads, strict=True):
-                        transaction.write(self, identity, payload)
-                return identities
-            return self.engine.autocommit(lambda: self._commit_many(explicit, payloads))
+                    numbers = self._assigned(wanted, first, self.is_there)
+                    for number, payload, member in zip(numbers, payloads, members, strict=True):
+                        transaction.write(self, number, Written(payload, member))
+                return numbers
+            return self.engine.autocommit(lambda: self._commit_many(explicit, payloads, members))
 
-    def _identities_of(self, records: list[Any]) -> list[int]:
-        """Return what `identity_of` says of each record, or nothing when none asks for one.
+    def _insert_many_keyed(
+        self, key: NaturalKey, records: list[Any], members: list[Member]
+    ) -> list[Any]:
+        identities = list(map(key.of, records))
+        keys = [(identity, key.encode(identity)) for identity in identities]
+        payloads = self._payloads(records, members, identities)
+        if not records:
+            return []
+
+        transaction = self.engine.current()
+        if transaction is not None:
+            with transaction.lock:
+                numbers = self._free_numbers(key, keys, {})
+                for number, payload, member in zip(numbers, payloads, members, strict=True):
+                    transaction.write(self, number, Written(payload, member))
+            return identities
+        while True:
+            seen: dict[int, int] = {}
+            numbers = self._free_numbers(key, keys, seen)
+
+            def action(numbers: list[int] = numbers, seen: dict[int, int] = seen) -> bool:
+                if self._is_as_seen(seen):
+                    self._commit_numbered(numbers, payloads, members)
+                    return True
+                return False
+
+            if self.engine.autocommit(action):
+                return identities
+
+    def _members_of(self, records: list[Any]) -> list[Member]:
+        """Return what `member_of` says of each record; of one class it is told at once."""
+        sole = self.members.sole
+        if sole is not None and set(map(type, records)) <= {sole.shape.cls}:
+            return [sole] * len(records)
+        return list(map(self.member_of, records))
+
+    def _payloads(
+        self, records: list[Any], members: list[Member], identities: list[Any]
+    ) -> list[bytes]:
+        sole = self.members.sole
+        if sole is not None:
+            try:
+                return list(map(sole.codec.encode, records))
+            except EncodeError:
+                # Again, one by one, for the error that says which.
+                pass
+        wanted = identities or [None] * len(records)
+        return [
+            self.encode(member, record, identity or None)
+            for record, member, identity in zip(records, members, wanted, strict=True)
+        ]
+
+    def _asked_identities(self, records: list[Any], members: list[Member]) -> list[int]:
+        """Return what `asked_identity` says of each record, or nothing when none asks for one.
 
         The usual case is told without a call for each record, a tenth of ``insert_many``.
         """
-        shape = self.shape
-        if set(map(type, records)) <= {shape.cls}:
+        sole = self.members.sole
+        if sole is not None:
+            shape = sole.shape
             own: list[Any] = [...]
             if shape.identity is None:
                 return []
@@ -427,7 +425,7 @@ class Store:
                     own = list(map(attrgetter(shape.identity), records))
             if set(map(type, own)) <= {int, NoneType} and not any(own):
                 return []
-        return list(map(self.identity_of, records))
+        return list(map(self.asked_identity, records, members))
 
     def _assigned(
         self, explicit: list[int], first: int, exists: Callable[[int], object]
@@ -446,43 +444,71 @@ class Store:
             following += not identity
         return result
 
-    def _commit_many(self, explicit: list[int], payloads: list[bytes]) -> list[int]:
+    def _commit_many(
+        self, explicit: list[int], payloads: list[bytes], members: list[Member]
+    ) -> list[int]:
         """Append records as one commit; ``explicit`` is empty when none asks for an identity."""
-        self.ensure_registered()
         first = self.identities.next_identity
-        identities: Sequence[int] = range(first, first + len(payloads))
         if explicit:
-            identities = self._assigned(explicit, first, self.identities.find)
-        else:
-            self.checked_next(identities[-1])
-        pointers = self._pointers(identities, payloads, Kind.INSERTED)
-
-        def publish(slot: int) -> None:
-            if not explicit:
-                self.identities.extend(first, slot, len(identities))
-                return
-            for offset, identity in enumerate(identities):
-                self.identities.set(identity, slot + offset)
-
-        self.engine.commit(pointers, b"".join(payloads), publish)
+            numbers = self._assigned(explicit, first, self.identities.find)
+            self._commit_numbered(numbers, payloads, members)
+            return numbers
+        identities = range(first, first + len(payloads))
+        self.checked_next(identities[-1])
+        self._register_all(members)
+        pointers = self._pointers(identities, payloads, members, Kind.INSERTED)
+        self.engine.commit(
+            pointers,
+            b"".join(payloads),
+            lambda slot: self.identities.extend(first, slot, len(identities)),
+        )
         return list(identities)
 
-    def _pointers(self, identities: Sequence[int], payloads: list[bytes], kind: Kind) -> Array:
-        count = len(identities)
+    def _commit_numbered(
+        self, numbers: list[int], payloads: list[bytes], members: list[Member]
+    ) -> None:
+        """Append new records as one commit; the lock is held."""
+        self._register_all(members)
+        pointers = self._pointers(numbers, payloads, members, Kind.INSERTED)
+
+        def publish(slot: int) -> None:
+            for offset, number in enumerate(numbers):
+                self.identities.set(number, slot + offset)
+
+        self.engine.commit(pointers, b"".join(payloads), publish)
+
+    def _register_all(self, members: Iterable[Member]) -> None:
+        for member in dict.fromkeys(members):
+            self.ensure_registered(member)
+
+    def _pointers(
+        self,
+        numbers: Sequence[int],
+        payloads: Sequence[bytes],
+        members: Sequence[Member],
+        kind: Kind,
+    ) -> Array:
+        """Return the pointers of a commit without what the log fills in; ``members`` of none: 0."""
+        count = len(numbers)
         pointers = empty_pointers(count)
-        if isinstance(identities, range):
-            pointers["identity"] = np.arange(identities.start, identities.stop)
+        if isinstance(numbers, range):
+            pointers["identity"] = np.arange(numbers.start, numbers.stop)
         else:
-            pointers["identity"] = np.fromiter(identities, "<i8", count)
+            pointers["identity"] = np.fromiter(numbers, "<i8", count)
         lengths = np.fromiter(map(len, payloads), "<i8", count)
         self.engine.log.refuse_large(int(lengths.max()))
         pointers["length"] = lengths
         pointers["checksum"] = np.fromiter(map(checksum32, payloads), "<u4", count)
         pointers["checksum"][pointers["length"] == 0] = 0
         pointers["collection"] = self.collection_id
-        pointers["writer"] = self.writer_id
+        if self.members.sole is not None:
+            pointers["writer"] = self.members.sole.writer_id
+        else:
+            pointers["writer"] = np.fromiter((each.writer_id for each in members), "<u2", count)
         pointers["kind"] = kind
         return pointers
+
+    # -- change --------------------------------------------------------------------------
 
     def current_state(self, identity: object) -> Current:
         """Return what a change of a record starts from.
@@ -493,59 +519,99 @@ class Store:
         engine = self.engine
         engine.log.raise_if_unusable()
         self.refuse_borrowed()
-        if type(identity) is not int:
+        number = identity
+        if self.key is not None:
+            number = self.find_number(identity)
+        if type(number) is not int or not number:
             raise self.not_found(identity)
         transaction = engine.current()
         if transaction is not None:
-            change = transaction.find(self, identity)
+            change = transaction.find(self, number)
             if change is not None:
-                if change[0] is None:
+                if isinstance(change, Deleted):
                     raise self.not_found(identity)
-                return Current(0, True, change[0], self.codec.decode(change[0], identity))
-        slot = self.slot_of(identity)
+                record = change.member.codec.decode(change.payload, number)
+                return Current(number, 0, change.member, change.payload, record)
+        slot = self.slot_of(number)
         if not slot:
             raise self.not_found(identity)
         _, writer_id, _, payload = engine.log.read(slot)
-        cached = self.cache.get(identity)
+        cached = self.cache.get(number)
         record = cached
-        if cached is not None and self.identities.find(identity) == slot:
+        if cached is not None and self.identities.find(number) == slot:
             record = self.cloner.clone(cached)
         if record is cached:
             # Not in the cache, or the cloner gives out the object itself, which whoever
             # changes it must not have.
-            record = self.decode(writer_id, payload, identity)
-        return Current(slot, writer_id == self.writer_id, payload, record)
+            record = self.decoding.decode(writer_id, payload, number)
+        return Current(number, slot, writer_id, payload, record)
 
-    def replace(self, identity: int, state: Current, record: Any) -> bool | None:
+    def replace(self, state: Current, record: Any) -> bool | None:
         """Write a new version of a record, if it is still in ``state``.
 
         Returns:
             True when it was written, False when the bytes are the same and nothing was, None
             when somebody else changed the record meanwhile.
         """
-        payload = self.codec.encode(record)
-        if state.is_same_writer and self._is_unchanged(identity, state.payload, payload):
+        member = self.member_of(record)
+        number, _, writer, old, _ = state
+        try:
+            payload = self.decoding.encode_over(member, record, writer, old)
+        except EncodeError as error:
+            locate(error, self.name, self.identity_of(number, record))
+            raise
+        is_same_writer = writer is member or (writer == member.writer_id and state.slot)
+        if is_same_writer and self._is_unchanged(number, old, payload, member):
             return False
         transaction = self.engine.current()
         if transaction is not None:
             with transaction.lock:
-                change = transaction.find(self, identity)
+                change = transaction.find(self, number)
                 if change is None:
-                    is_as_before = self.slot_of(identity) == state.slot
+                    is_as_before = self.slot_of(number) == state.slot
                 else:
-                    is_as_before = change[0] is state.payload
+                    is_as_before = change.payload is old
                 if not is_as_before:
                     return None
-                transaction.write(self, identity, payload)
+                transaction.write(self, number, Written(payload, member))
             return True
 
         def action() -> bool | None:
-            if self.identities.find(identity) != state.slot:
+            if self.identities.find(number) != state.slot:
                 return None
-            self.commit_one(identity, payload, Kind.UPDATED)
+            self.commit_one(Write(number, payload, member), Kind.UPDATED)
             return True
 
         return self.engine.autocommit(action)
+
+    def rewrite(self, states: list[tuple[int, int, bytes, Member]]) -> int:
+        """Write the same records in their present form, as one commit; see `migrate`.
+
+        Args:
+            states: Number, slot of the version that was read, new bytes, class.
+
+        Returns:
+            How many were written: those that nobody has changed meanwhile.
+        """
+
+        def action() -> int:
+            kept = [state for state in states if self.identities.find(state[0]) == state[1]]
+            if not kept:
+                return 0
+            numbers, _, payloads, members = map(list, zip(*kept, strict=True))
+            self._register_all(members)
+            pointers = self._pointers(numbers, payloads, members, Kind.UPDATED)
+
+            def publish(slot: int) -> None:
+                for offset, number in enumerate(numbers):
+                    self.publish(number, slot + offset)
+
+            self.engine.commit(pointers, b"".join(payloads), publish)
+            return len(kept)
+
+        return self.engine.autocommit(action)
+
+    # -- delete --------------------------------------------------------------------------
 
     def delete(self, identity: object) -> None:
         """Delete a record."""
@@ -553,17 +619,39 @@ class Store:
         transaction = self.engine.current()
         if transaction is not None:
             with transaction.lock:
-                if type(identity) is not int or not self.exists(identity):
+                found = self.find_number(identity)
+                if not found:
                     raise self.not_found(identity)
-                transaction.write(self, identity, None)
+                transaction.write(self, found, DELETED)
             return
-
-        def action() -> None:
-            if type(identity) is not int or not self.identities.find(identity):
+        while True:
+            number = self.find_number(identity) if self.key is not None else identity
+            if type(number) is not int or not number:
                 raise self.not_found(identity)
-            self.commit_one(identity, b"", Kind.DELETED)
+            slot = self.identities.find(number)
 
-        self.engine.autocommit(action)
+            def action(number: int = number, slot: int = slot) -> bool:
+                if not self.identities.find(number):
+                    raise self.not_found(identity)
+                # With a natural key, another record may have taken the number.
+                if self.key is not None and self.identities.find(number) != slot:
+                    return False
+                self._delete_one(number)
+                return True
+
+            if self.engine.autocommit(action):
+                return
+
+    def _delete_one(self, number: int) -> None:
+        """Append a deletion and make it visible; the lock is held and the gate is open."""
+        log = self.engine.log
+        first = log.next_slot
+        try:
+            log.append_one(number, b"", self._deletion_end)
+            self.publish(number, 0)
+        except BaseException:
+            self.engine.catch_up(first)
+            raise
 
     def clear(self) -> int:
         """Delete every record as one commit and return how many there were."""
@@ -571,22 +659,23 @@ class Store:
         transaction = self.engine.current()
         if transaction is not None:
             with transaction.lock:
-                parts = scan(self, take_snapshot(self))
-                identities = [identity for part in parts for identity in part.identities]
-                for identity in identities:
-                    transaction.write(self, identity, None)
-            return len(identities)
+                numbers = present(self, take_snapshot(self))
+                for number in numbers:
+                    transaction.write(self, number, DELETED)
+            return len(numbers)
 
-        def publish(identities: list[int]) -> None:
-            for identity in identities:
-                self.publish(identity, 0)
+        def publish(numbers: list[int]) -> None:
+            for number in numbers:
+                self.publish(number, 0)
 
         def action() -> int:
-            identities = list(self.identities)
-            if identities:
-                pointers = self._pointers(identities, [b""] * len(identities), Kind.DELETED)
-                pointers["writer"] = 0
-                self.engine.commit(pointers, b"", lambda _: publish(identities))
-            return len(identities)
+            numbers = list(self.identities)
+            if numbers:
+                pointers = empty_pointers(len(numbers))
+                pointers["identity"] = numbers
+                pointers["collection"] = self.collection_id
+                pointers["kind"] = Kind.DELETED
+                self.engine.commit(pointers, b"", lambda _: publish(numbers))
+            return len(numbers)
 
         return self.engine.autocommit(action)

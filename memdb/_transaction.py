@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -13,11 +13,30 @@ from memdb.storage import POINTER_DTYPE, Kind, checksum32
 
 if TYPE_CHECKING:
     from memdb._engine import Engine
+    from memdb._members import Member
+    from memdb._records import Records
     from memdb._store import Store
 
-Key = tuple["Store", int]
-# Store, identity, bytes or None for a deletion, and what the version does.
-Change = tuple["Store", int, bytes | None, Kind]
+
+class Written(NamedTuple):
+    """A new state of a record: its bytes and their class."""
+
+    payload: bytes
+    member: Member
+
+
+class Deleted(NamedTuple):
+    """The state of a record that is gone."""
+
+    payload: None = None
+    member: None = None
+
+
+Change = Written | Deleted
+# Store, number, state, and what the version does.
+_Net = tuple["Store", int, Change, Kind]
+
+DELETED = Deleted()
 
 
 class Transaction:
@@ -40,27 +59,25 @@ class Transaction:
         self.token = object()
         self.over = threading.Lock()
         self.over.acquire()
-        self._layers: list[dict[Key, bytes | None]] = [{}]
+        self._layers: list[dict[tuple[Store, int], Change]] = [{}]
         self._next_identities: dict[Store, int] = {}
 
-    def find(self, store: Store, identity: int) -> tuple[bytes | None] | None:
-        """Return the bytes of a record that was changed here as a tuple, None if it was not.
-
-        The bytes are None when it was deleted.
-        """
-        key = (store, identity)
+    def find(self, store: Records, number: int) -> Change | None:
+        """Return the state that a record was given here, None if it was not changed."""
+        key: Any = (store, number)
         for layer in reversed(self._layers):
-            if key in layer:
-                return (layer[key],)
+            change = layer.get(key)
+            if change is not None:
+                return change
         return None
 
-    def changes(self, store: Store) -> dict[int, bytes | None]:
-        """Return what was changed in a collection: identity -> bytes, None for a deletion."""
+    def changes(self, store: Records) -> dict[int, Change]:
+        """Return what was changed in a collection, by number."""
         with self.lock:
             return {
-                identity: payload
+                number: change
                 for layer in self._layers
-                for (changed, identity), payload in layer.items()
+                for (changed, number), change in layer.items()
                 if changed is store
             }
 
@@ -68,8 +85,8 @@ class Transaction:
         """Return the identity that the next new record of the collection gets."""
         return self._next_identities.get(store, store.identities.next_identity)
 
-    def write(self, store: Store, identity: int, payload: bytes | None) -> None:
-        """Note a new state of a record, None for its deletion; `lock` is held.
+    def write(self, store: Store, number: int, change: Change) -> None:
+        """Note a new state of a record; `lock` is held.
 
         Raises:
             TransactionError: Another thread of the context has ended the transaction.
@@ -77,13 +94,14 @@ class Transaction:
         if self._engine.transaction is not self:
             self._engine.log.raise_if_closed()
             raise TransactionError(f"{self._engine.place}: the transaction has ended already.")
-        if identity >= self.next_identity(store):
-            self._next_identities[store] = identity + 1
+        # The numbers of natural keys are given by nobody.
+        if store.key is None and number >= self.next_identity(store):
+            self._next_identities[store] = number + 1
         # Readers must come to where the transaction is looked at. Under the lock, so that none
         # puts the old object back.
         with self._engine.log.lock:
-            self._layers[-1][store, identity] = payload
-            store.cache.pop(identity, None)
+            self._layers[-1][store, number] = change
+            store.cache.pop(number, None)
 
     def push(self) -> None:
         """Begin a savepoint."""
@@ -113,43 +131,44 @@ class Transaction:
             changes = self._net_changes()
             if not changes:
                 return log.end
-            for store in {store for store, *_ in changes}:
-                store.ensure_registered()
+            for store, _, change, _ in changes:
+                if isinstance(change, Written):
+                    store.ensure_registered(change.member)
+            payloads = (change.payload for _, _, change, _ in changes)
             engine.commit(
                 np.array([self._pointer(*change) for change in changes], POINTER_DTYPE),
-                b"".join(payload for *_, payload, _ in changes if payload is not None),
+                b"".join(payload for payload in payloads if payload is not None),
                 lambda slot: self._publish(changes, slot),
             )
             return log.end
 
-    def _pointer(
-        self, store: Store, identity: int, payload: bytes | None, kind: Kind
-    ) -> tuple[int, ...]:
+    def _pointer(self, store: Store, number: int, change: Change, kind: Kind) -> tuple[int, ...]:
         """Return a pointer's fields, without those that the log fills in."""
-        if payload is None:
-            return identity, 0, 0, 0, store.collection_id, 0, kind, 0, 0
+        if isinstance(change, Deleted):
+            return number, 0, 0, 0, store.collection_id, 0, kind, 0, 0
+        payload, member = change
         self._engine.log.refuse_large(len(payload))
         checksum = checksum32(payload) if payload else 0
-        ends = (store.collection_id, store.writer_id, kind, 0, 0)
-        return identity, 0, len(payload), checksum, *ends
+        ends = (store.collection_id, member.writer_id, kind, 0, 0)
+        return number, 0, len(payload), checksum, *ends
 
     @staticmethod
-    def _publish(changes: list[Change], slot: int) -> None:
-        for offset, (store, identity, payload, _) in enumerate(changes):
-            store.publish(identity, 0 if payload is None else slot + offset)
+    def _publish(changes: list[_Net], slot: int) -> None:
+        for offset, (store, number, change, _) in enumerate(changes):
+            store.publish(number, 0 if change.payload is None else slot + offset)
 
-    def _net_changes(self) -> list[Change]:
+    def _net_changes(self) -> list[_Net]:
         """Return what differs from the state before, each record once."""
-        net: list[Change] = []
-        for (store, identity), payload in self._layers[0].items():
-            slot = store.identities.find(identity)
-            if payload is None:
+        net: list[_Net] = []
+        for (store, number), change in self._layers[0].items():
+            slot = store.identities.find(number)
+            if isinstance(change, Deleted):
                 if slot:
-                    net.append((store, identity, payload, Kind.DELETED))
+                    net.append((store, number, change, Kind.DELETED))
             elif not slot:
-                net.append((store, identity, payload, Kind.INSERTED))
-            elif not store.is_same(slot, payload):
-                net.append((store, identity, payload, Kind.UPDATED))
+                net.append((store, number, change, Kind.INSERTED))
+            elif not store.is_same(slot, change.payload, change.member):
+                net.append((store, number, change, Kind.UPDATED))
         return net
 
 

@@ -120,11 +120,15 @@ class DecodeError(MemdbError, ValueError):
 
     Attributes:
         field: Path of the field in the record, as ``address.lines[2]``; empty for the whole.
+        collection: Name of the collection; empty outside of one.
+        identity: The record's; None where it is not known.
     """
 
     def __init__(self, message: str, *, field: str = "") -> None:
         super().__init__(message)
         self.field = field
+        self.collection = ""
+        self.identity: Any = None
 
 
 class RecordTypeError(MemdbError, TypeError):
@@ -136,11 +140,15 @@ class EncodeError(MemdbError, TypeError):
 
     Attributes:
         field: Path of the field in the record, as ``address.lines[2]``; empty for the whole.
+        collection: Name of the collection; empty outside of one.
+        identity: The record's; None for a new record without one.
     """
 
     def __init__(self, message: str, *, field: str = "") -> None:
         super().__init__(message)
         self.field = field
+        self.collection = ""
+        self.identity: Any = None
 
 
 class IdentityError(MemdbError, ValueError):

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from memdb.errors import DecodeError, EncodeError
+from memdb.serializers._pydantic import STATE_NAMES, model_lines, set_state
 from memdb.serializers._shape import FieldShape, Shape
 
 force_setattr: Callable[[Any, str, Any], None] = msgspec.structs.force_setattr
@@ -29,6 +30,11 @@ def path_text(trail: Trail) -> str:
     return "".join(reversed(parts)).removeprefix(".")
 
 
+def full_name(cls: type) -> str:
+    """Return the name of a class with its module, that of builtins left out."""
+    return f"{cls.__module__}.{cls.__qualname__}".removeprefix("builtins.")
+
+
 def get_attribute(record: Any, name: str, trail: Trail = None) -> Any:
     """Return a field's value.
 
@@ -40,7 +46,8 @@ def get_attribute(record: Any, name: str, trail: Trail = None) -> Any:
     except AttributeError as error:
         path = path_text(trail) or name
         raise EncodeError(
-            f"{path}: the record has no value for this field. Set it before storing the record.",
+            f"{path}: the record has no value for this field of {full_name(type(record))}. "
+            "Set it before storing the record.",
             field=path,
         ) from error
 
@@ -67,6 +74,8 @@ def assignments(shape: Shape, values: Mapping[str, str], namespace: dict[str, An
         return [f"o = new_tuple(cls, ({items}))"]
     if shape.kind == "struct":
         return _struct_lines(cls, ordered, namespace)
+    if shape.kind == "pydantic":
+        return model_lines(shape, values, namespace)
     namespace["new"] = object.__new__
     lines = ["o = new(cls)"]
     is_free = cls.__setattr__ is object.__setattr__
@@ -81,7 +90,19 @@ def assignments(shape: Shape, values: Mapping[str, str], namespace: dict[str, An
         else:
             namespace["set_any"] = object.__setattr__
             lines.append(f"set_any(o, {name!r}, {value})")
+    if caches_hash(cls):
+        namespace["set_any"] = object.__setattr__
+        lines.append(f"set_any(o, {HASH_CACHE!r}, None)")
     return lines
+
+
+#: Where attrs keeps the hash of a record, None until it is asked for.
+HASH_CACHE = "_attrs_cached_hash"
+
+
+def caches_hash(cls: type) -> bool:
+    """Whether records of an attrs class must have a place for their hash, which is no field."""
+    return HASH_CACHE in getattr(getattr(cls.__hash__, "__code__", None), "co_names", ())
 
 
 def _struct_lines(cls: Any, ordered: list[tuple[str, str]], namespace: dict[str, Any]) -> list[str]:
@@ -113,6 +134,10 @@ class Builder:
         source = "\n    ".join(["def build(values):", *lines, "return o"])
         exec(source, namespace)
         self._build: Callable[[dict[str, Any]], Any] = namespace["build"]
+        self._names = {field.name for field in shape.fields}
+        #: What can be of use in a dict of values.
+        self.known = self._names | set(STATE_NAMES)
+        self._is_model = shape.kind == "pydantic"
 
     def __call__(self, values: dict[str, Any], identity: int | None) -> Any:
         """Return a record.
@@ -128,10 +153,14 @@ class Builder:
         """
         if identity is not None and self._shape.identity is not None:
             values[self._shape.identity] = identity
-        for field in self._shape.fields:
-            if field.name not in values:
-                values[field.name] = default_of(field, self._shape.name)
-        return self._build(values)
+        if not values.keys() >= self._names:
+            for field in self._shape.fields:
+                if field.name not in values:
+                    values[field.name] = default_of(field, self._shape.name)
+        record = self._build(values)
+        if self._is_model:
+            set_state(record, values, None if identity is None else self._shape.identity)
+        return record
 
 
 def default_of(field: FieldShape, class_name: str) -> Any:
@@ -149,6 +178,7 @@ def missing_field(path: str, class_name: str) -> DecodeError:
     """Return the error for a required field that an older payload does not have."""
     return DecodeError(
         f"{path}: the stored record has no such field, and {class_name} gives it no default. "
-        "Give the field a default or a default_factory to read records from before it existed.",
+        "Give the field a default or a default_factory, or set it in a function declared as "
+        "upgrade= or in upgrades=, to read records from before it existed.",
         field=path,
     )

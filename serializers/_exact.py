@@ -14,6 +14,7 @@ import base64
 import enum
 import math
 import struct
+from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Callable
 from datetime import UTC, date, datetime, time, timedelta, timezone
 from decimal import Decimal
@@ -38,8 +39,19 @@ from typing import Any
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
+import numpy as np
+
 from memdb.errors import DecodeError, EncodeError
-from memdb.serializers._build import Builder, Trail, get_attribute, path_text
+from memdb.serializers._build import Builder, Trail, full_name, get_attribute, path_text
+from memdb.serializers._enums import is_by_name, member_of, name_of
+from memdb.serializers._numpy import (
+    UnsupportedArray,
+    array_from_plain,
+    array_to_plain,
+    scalar_from_plain,
+    scalar_to_plain,
+)
+from memdb.serializers._pydantic import unusual_state
 from memdb.serializers._shape import Shape, reachable, shape_of
 
 #: How deep lists, dicts, sets, tuples and records may be nested in each other.
@@ -54,34 +66,52 @@ _ToPlain = Callable[[Any, Trail, int], Any]
 class ExactTier:
     """Turns the values of one record class into the plain form and back."""
 
-    def __init__(self, shape: Shape, *, as_dicts: bool = False) -> None:
+    def __init__(
+        self, shape: Shape, *, make_foreign: Callable[[str, str, Any, Any], Any] | None = None
+    ) -> None:
         """Prepare for the classes that the annotations of ``shape`` lead to.
 
         Args:
             shape: The record class.
-            as_dicts: Give nested records back as dicts and Enum members as their values. For
-                reading a typed collection without its classes.
+            make_foreign: From a tag, the name of a class, the class (None if it is not there) and
+                the value behind it to a record, or to what stands for a class that is not there;
+                None to make records as usual and refuse classes that are not there.
         """
         self._shape = shape
-        self._as_dicts = as_dicts
-        self._classes = reachable(shape)
+        self._make_foreign = make_foreign
+        self._classes: dict[str, type] = {}
         self._trails: list[tuple[str, Trail]] = [
             (field.name, (None, f".{field.name}")) for field in shape.payload_fields
         ]
-        self._builders: dict[str, Builder] = {}
-        self._to: dict[type, _ToPlain] = dict(_SIMPLE_TO)
-        self._to |= {
+        self._is_model = shape.kind == "pydantic"
+        self._builders: dict[type, Builder] = {}
+        self._to: dict[type, _ToPlain] = {}
+        self._look_again()
+
+    def _look_again(self) -> None:
+        """Learn the classes that the annotations lead to by now.
+
+        Classes derived from these may have been defined since. What there is is replaced as a
+        whole, as other threads use it.
+        """
+        to: dict[type, _ToPlain] = {
+            **_SIMPLE_TO,
             list: self._sequence_to("list"),
             tuple: self._sequence_to("tuple"),
             set: self._set_to("set"),
             frozenset: self._set_to("frozenset"),
             dict: self._dict_to,
+            OrderedDict: self._pairs_to("ordered dict"),
+            Counter: self._pairs_to("counter"),
+            deque: self._deque_to,
         }
-        for name, cls in self._classes.items():
+        classes = reachable(self._shape)
+        for name, cls in classes.items():
             if issubclass(cls, enum.Enum):
-                self._to[cls] = self._enum_to(name, cls)
+                to[cls] = self._enum_to(name, cls)
             else:
-                self._to[cls] = self._record_to(name, cls)
+                to[cls] = self._record_to(name, cls)
+        self._classes, self._to = classes, to
 
     def fields_to_plain(self, record: Any) -> dict[str, Any]:
         """Return the record's payload fields, the identity left out, in the plain form."""
@@ -96,6 +126,8 @@ class ExactTier:
                 plain[name] = value
             else:
                 plain[name] = self.to_plain(value, trail, 1)
+        if self._is_model:
+            plain |= self._state_to(record, self._shape.identity, None, 1)
         return plain
 
     def fields_from_plain(self, plain: Any) -> dict[str, Any]:
@@ -119,7 +151,10 @@ class ExactTier:
         """
         convert = self._to.get(type(value))
         if convert is None:
-            raise self._refused(value, trail)
+            self._look_again()
+            convert = self._to.get(type(value))
+            if convert is None:
+                raise self._refused(value, trail)
         return convert(value, trail, depth)
 
     def from_plain(self, plain: Any) -> Any:
@@ -142,24 +177,25 @@ class ExactTier:
     # -- to plain
 
     def _refused(self, value: Any, trail: Trail) -> EncodeError:
-        path, cls = path_text(trail), type(value)
-        name = f"{cls.__module__}.{cls.__qualname__}".removeprefix("builtins.")
+        cls = type(value)
         base = next((known for known in self._to if issubclass(cls, known)), None)
-        if base is not None and base is not type(None):
-            why = f"a subclass of {base.__qualname__}, whose own part would be lost"
+        advice = _ADVICE
+        if cls is defaultdict:
+            why = "its factory would be lost"
+            advice = "Convert it with dict()."
+        elif base is not None and base is not type(None):
+            why = f"it is a subclass of {full_name(base)}, whose own part would be lost"
         else:
-            why = "not a supported type, nor a class that the record's annotations name"
-        return EncodeError(
-            f"{path or 'the record'}: can't store a value of type {name}: it is {why}. {_ADVICE}",
-            field=path,
-        )
+            why = "it is not a supported type, nor a class that the record's annotations name"
+        return _refusal(value, trail, f"{why}. {advice}")
 
-    def _enter(self, trail: Trail, depth: int) -> int:
+    def _enter(self, value: Any, trail: Trail, depth: int) -> int:
         if depth >= MAX_DEPTH:
             path = path_text(trail)
             start = path if len(path) <= 80 else path[:80] + "..."
             raise EncodeError(
-                f"{start}: nested deeper than {MAX_DEPTH} levels, or contains itself. "
+                f"{start}: a value of type {full_name(type(value))} is nested deeper than "
+                f"{MAX_DEPTH} levels, or contains itself. "
                 "Flatten it, or store the parts as records of their own.",
                 field=path,
             )
@@ -167,7 +203,7 @@ class ExactTier:
 
     def _sequence_to(self, tag: str) -> _ToPlain:
         def convert(value: Any, trail: Trail, depth: int) -> Any:
-            depth = self._enter(trail, depth)
+            depth = self._enter(value, trail, depth)
             return [
                 tag,
                 *(self.to_plain(v, (trail, f"[{i}]"), depth) for i, v in enumerate(value)),
@@ -177,7 +213,7 @@ class ExactTier:
 
     def _set_to(self, tag: str) -> _ToPlain:
         def convert(value: Any, trail: Trail, depth: int) -> Any:
-            depth = self._enter(trail, depth)
+            depth = self._enter(value, trail, depth)
             # Sorted, so that equal sets give equal bytes in every process.
             items = (self.to_plain(v, (trail, "{}"), depth) for v in value)
             return [tag, *sorted(items, key=repr)]
@@ -185,45 +221,84 @@ class ExactTier:
         return convert
 
     def _dict_to(self, value: dict[Any, Any], trail: Trail, depth: int) -> Any:
-        depth = self._enter(trail, depth)
+        depth = self._enter(value, trail, depth)
         if all(type(key) is str and _is_valid(key) for key in value):
             return {k: self.to_plain(v, (trail, _place(k)), depth) for k, v in value.items()}
+        return ["dict", *self._pairs(value, trail, depth)]
+
+    def _pairs_to(self, tag: str) -> _ToPlain:
+        def convert(value: dict[Any, Any], trail: Trail, depth: int) -> Any:
+            depth = self._enter(value, trail, depth)
+            if vars(value):
+                raise _refusal(value, trail, f"its own attributes would be lost. {_ADVICE}")
+            return [tag, *self._pairs(value, trail, depth)]
+
+        return convert
+
+    def _pairs(self, value: dict[Any, Any], trail: Trail, depth: int) -> list[list[Any]]:
         pairs = []
         for number, (key, item) in enumerate(value.items()):
             inner = (trail, _place(key) if type(key) in (str, int) else f"[key {number}]")
             pairs.append([self.to_plain(key, inner, depth), self.to_plain(item, inner, depth)])
-        return ["dict", *pairs]
+        return pairs
+
+    def _deque_to(self, value: deque[Any], trail: Trail, depth: int) -> Any:
+        depth = self._enter(value, trail, depth)
+        items = [self.to_plain(v, (trail, f"[{i}]"), depth) for i, v in enumerate(value)]
+        return ["deque", value.maxlen, *items]
 
     def _enum_to(self, name: str, cls: type[enum.Enum]) -> _ToPlain:
+        is_flag = issubclass(cls, enum.Flag)
+        known: dict[str, Any] = {}
+
         def convert(value: Any, trail: Trail, depth: int) -> Any:
-            inner: Any = value.value
-            if type(inner) in _SIMPLE_TO or type(inner) is tuple:
-                try:
-                    if cls(inner) is value:  # pragma: no branch - unless _missing_ is odd
-                        return ["enum", name, self.to_plain(inner, (trail, ".value"), depth)]
-                except (ValueError, EncodeError):
-                    pass
-            name_of = getattr(value, "name", None)
-            if name_of is not None and cls.__members__.get(name_of) is value:
-                return ["enum name", name, name_of]
-            raise self._refused(value, trail)  # pragma: no cover - members have value or name
+            if is_flag:
+                # There may be more combinations than can be remembered.
+                return self._member_to(name, value, trail)
+            plain = known.get(value._name_)
+            if plain is None:
+                plain = known[value._name_] = self._member_to(name, value, trail)
+            return plain
 
         return convert
+
+    def _member_to(self, name: str, member: Any, trail: Trail) -> Any:
+        """Return a member by its value, where that leads back to it, or else by its name."""
+        cls = type(member)
+        inner: Any = member._value_
+        if not is_by_name(cls) and (type(inner) in _SIMPLE_TO or type(inner) is tuple):
+            try:
+                plain = self.to_plain(inner, (trail, ".value"), 1)
+                if cls(self._from(plain)) is member:
+                    return ["enum", name, plain]
+            except (ValueError, EncodeError):
+                pass
+        return ["enum name", name, name_of(member)]
 
     def _record_to(self, name: str, cls: type) -> _ToPlain:
         shape = shape_of(cls)
         names = tuple(field.name for field in shape.fields)
+        is_model = shape.kind == "pydantic"
 
         def convert(value: Any, trail: Trail, depth: int) -> Any:
-            depth = self._enter(trail, depth)
+            depth = self._enter(value, trail, depth)
             fields = {}
             for field in names:
                 inner = (trail, f".{field}")
                 item = get_attribute(value, field, inner)
                 fields[field] = self.to_plain(item, inner, depth)
+            if is_model:
+                fields |= self._state_to(value, None, trail, depth)
             return ["record", name, fields]
 
         return convert
+
+    def _state_to(
+        self, model: Any, identity: str | None, trail: Trail, depth: int
+    ) -> dict[str, Any]:
+        """Return in plain form what a pydantic model holds besides its fields."""
+        state = unusual_state(model, identity)
+        return {name: self.to_plain(value, trail, depth) for name, value in state.items()}
 
     # -- from plain
 
@@ -252,36 +327,66 @@ class ExactTier:
             return frozenset([self._from(item) for item in rest])
         if tag == "dict":
             return {self._from(key): self._from(item) for key, item in rest}
+        if tag == "ordered dict":
+            return OrderedDict((self._from(key), self._from(item)) for key, item in rest)
+        if tag == "counter":
+            return Counter({self._from(key): self._from(item) for key, item in rest})
+        if tag == "deque":
+            length, *items = rest
+            return deque([self._from(item) for item in items], length)
         return self._from_class(tag, *rest)
 
     def _from_class(self, tag: str, name: str, content: Any) -> Any:
         if tag not in ("record", "enum", "enum name"):
             raise ValueError("unknown tag")
-        if self._as_dicts:
-            return self._from(content)
-        cls = self._classes.get(name) or self._by_last_name(name)
+        cls = self._class_of(name)
+        if self._make_foreign is not None and (cls is None or tag == "record"):
+            return self._make_foreign(tag, name, cls, self._from(content))
         if cls is None or issubclass(cls, enum.Enum) != (tag != "record"):
             raise DecodeError(
                 f"the payload names the class {name}, which no annotation of "
-                f"{self._shape.name} leads to. Bring back the annotation, or the class's old name."
+                f"{self._shape.name} leads to. Bring back the annotation or the class's old name, "
+                f"or declare what it is called now with aliases={{{name!r}: ...}}."
             )
         if tag == "enum name":
-            return cls.__members__[content]  # type: ignore[attr-defined]
+            return member_of(cls, content)
         if tag == "enum":
             return cls(self._from(content))
-        builder = self._builders.get(name)
+        builder = self._builders.get(cls)
         if builder is None:
-            builder = self._builders[name] = Builder(shape_of(cls))
+            builder = self._builders[cls] = Builder(shape_of(cls))
+        known = builder.known
+        if not content.keys() <= known:
+            # What a newer program has added may be of classes that are not there.
+            content = {key: item for key, item in content.items() if key in known}
         return builder({key: self._from(item) for key, item in content.items()}, None)
 
-    def _by_last_name(self, name: str) -> type | None:
-        """Return the class of a name that was written when there were more, or fewer, like it."""
-        matches = [
+    def _class_of(self, name: str) -> type | None:
+        """Return the class that a payload names, None if there is none."""
+        cls = self._classes.get(name) or self._by_other_name(name)
+        if cls is None and self._make_foreign is None:
+            self._look_again()
+            cls = self._classes.get(name) or self._by_other_name(name)
+        return cls
+
+    def _by_other_name(self, name: str) -> type | None:
+        """Return the class of an older name, or of one written when there were more like it."""
+        matches = {
             cls
-            for known, cls in self._classes.items()
-            if known.endswith(f".{name}") or name.endswith(f".{known}")
-        ]
-        return matches[0] if len(matches) == 1 else None
+            for names in (self._classes, self._shape.aliases)
+            for known, cls in names.items()
+            if known == name or known.endswith(f".{name}") or name.endswith(f".{known}")
+        }
+        return self._shape.aliases.get(name) or (matches.pop() if len(matches) == 1 else None)
+
+
+def _refusal(value: Any, trail: Trail, why: str) -> EncodeError:
+    """Return the error for a value that can't be stored; ``why`` ends with what to do."""
+    path = path_text(trail)
+    return EncodeError(
+        f"{path or 'the record'}: can't store a value of type {full_name(type(value))}: {why}",
+        field=path,
+    )
 
 
 _PLAIN = frozenset({type(None), bool, int, float, str})
@@ -354,10 +459,10 @@ def _zone_to(zone: Any, trail: Trail) -> Any:
     if type(zone) is timezone:
         offset, *name = zone.__getinitargs__()  # type: ignore[attr-defined]
         return [offset // timedelta(microseconds=1), *map(_text_to, name)]
-    path, cls = path_text(trail), type(zone)
+    path = path_text(trail)
     raise EncodeError(
         f"{path or 'the record'}: can't store a time with a tzinfo of type "
-        f"{cls.__module__}.{cls.__qualname__}, as it may not come back the same. "
+        f"{full_name(type(zone))}, as it may not come back the same. "
         "Use zoneinfo.ZoneInfo with a key, or datetime.timezone.",
         field=path,
     )
@@ -409,6 +514,13 @@ def _int_from(plain: Any) -> int:
     if type(plain) is not int:
         raise TypeError(type(plain))
     return plain
+
+
+def _array_to(value: Any, trail: Trail, depth: int) -> Any:
+    try:
+        return array_to_plain(value) if type(value) is np.ndarray else scalar_to_plain(value)
+    except UnsupportedArray as error:
+        raise _refusal(value, trail, f"{error}.") from error
 
 
 _BY_TEXT: dict[str, type] = {
@@ -468,6 +580,13 @@ _SIMPLE_TO: dict[type, _ToPlain] = {
     UUID: _by_text("uuid"),
     **{cls: _by_text(tag) for tag, cls in _BY_TEXT.items()},
     **{cls: _path_to for cls in _PATHS},
+    range: lambda value, trail, depth: [
+        "range",
+        *map(_int_to, (value.start, value.stop, value.step)),
+    ],
+    np.ndarray: _array_to,
+    # Those that can't be stored are refused there, with what to use.
+    **{cls: _array_to for cls in set(np.sctypeDict.values())},
 }
 
 _SIMPLE_FROM: dict[Any, Callable[..., Any]] = {
@@ -486,6 +605,9 @@ _SIMPLE_FROM: dict[Any, Callable[..., Any]] = {
     "fraction": lambda upper, lower: Fraction(_int_from(upper), _int_from(lower)),
     "uuid": UUID,
     "path": _path_from,
+    "range": lambda start, stop, step: range(*map(_int_from, (start, stop, step))),
+    "array": array_from_plain,
+    "scalar": scalar_from_plain,
     **_BY_TEXT,
 }
 

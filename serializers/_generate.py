@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any, Literal, NoReturn
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Literal, NoReturn
 
 from memdb.errors import DecodeError, EncodeError, RecordTypeError
 from memdb.serializers._build import Builder, assignments, force_setattr, missing_field
@@ -29,10 +29,19 @@ from memdb.serializers._plan import (
     mirror,
     packed_value,
 )
+from memdb.serializers._protocol import Codec
+from memdb.serializers._pydantic import FIELDS_SET, usual_check
 from memdb.serializers._shape import FieldShape, Shape, type_text
-from memdb.serializers._writer import parse_type, shape_of_writer
+from memdb.serializers._writer import (
+    as_dicts,
+    foreign_value,
+    parse_type,
+    shape_of_writer,
+    without_state,
+)
 
 Layout = Literal["named", "positional"]
+Fallback = Callable[[bytes, int, DecodeError], Any]
 
 # What a check or the packer raises for a value that is not natively exact.
 NOT_NATIVE = (
@@ -94,6 +103,62 @@ class GeneratedCodec:
         self.omits_identity = omits_identity
 
 
+class GeneratedSerializer:
+    """What the serializers with generated codecs share; a subclass says the rest.
+
+    Attributes:
+        name: What a file remembers.
+    """
+
+    name: str
+    _format: ClassVar[Format]
+    _layout: ClassVar[Layout]
+
+    def codec(self, shape: Shape, writer: Mapping[str, Any] | None = None) -> Codec:
+        """Return a codec for the class; ``Serializer.codec`` says the rest."""
+        return make_codec(shape, writer, self._format, self._layout)
+
+    def decoder(
+        self,
+        shape: Shape,
+        writer: Mapping[str, Any],
+        renames: Mapping[str, str],
+        fallback: Fallback,
+    ) -> Callable[[bytes, int], Any]:
+        """Return the decoder of records that another form of the class has written.
+
+        Args:
+            shape: The class as it is now.
+            writer: The schema of the class as it was.
+            renames: Field names of the writer that are called otherwise now.
+            fallback: Called for what is refused, with the error, to return a record or raise.
+        """
+        codec = _RecordCodec(shape, writer, self._format, self._layout, renames)
+        codec.fallback = fallback
+        return codec.make_decode()
+
+    def exact_bytes(self, plain: Any) -> bytes:
+        """Return a payload of the exact tier."""
+        return encode_exactly(self._format, lambda: plain)
+
+    def exact_plain(self, data: bytes) -> Any:
+        """Return the plain form that a payload of the exact tier holds, None for any other."""
+        plain = self._format.decode_exact(data)
+        return None if plain is NOT_EXACT else plain
+
+    def world_decoder(
+        self, world: Shape, writer: Mapping[str, Any]
+    ) -> Callable[[bytes, int], dict[str, Any]]:
+        """Return the decoder that gives the values of a writer's world by field name.
+
+        Args:
+            world: What `shape_of_writer` has made of the writer, without an identity.
+            writer: The schema of a class, or of dicts.
+        """
+        codec = _RecordCodec(world, writer, self._format, self._layout)
+        return codec.decode_dict if writer["kind"] == "dict" else codec.make_decode()
+
+
 def make_codec(
     shape: Shape, writer: Mapping[str, Any] | None, form: Format, layout: Layout
 ) -> GeneratedCodec:
@@ -107,38 +172,63 @@ def make_codec(
     """
     if shape.kind == "dict":
         codec = _dict_codec(shape, form)
-        if writer is None or writer["kind"] == "dict":
+        # A TypedDict's own records need no other decoder; without it, its classes are missing.
+        is_own = writer is None or (writer["kind"] == "dict" and bool(shape.fields))
+        if writer is None or is_own or not writer["fields"]:
             return codec
-        # A typed collection read without its class: the writer schema says what the fields are.
-        shape = shape_of_writer(writer)
-    else:
-        codec = _RecordCodec(shape, None, form, layout).make()
-        if writer is None:
-            return codec
+        return GeneratedCodec(codec.encode, dict_decoder(shape, writer, form, layout))
+    codec = _RecordCodec(shape, None, form, layout).make()
+    if writer is None:
+        return codec
     return GeneratedCodec(codec.encode, _RecordCodec(shape, writer, form, layout).make_decode())
+
+
+def dict_decoder(
+    shape: Shape, writer: Mapping[str, Any], form: Format, layout: Layout
+) -> Callable[[bytes, int], dict[str, Any]]:
+    """Return the decoder that gives records of a class as dicts, without the class."""
+    world = shape_of_writer(writer, identity=shape.identity)
+    codec = _RecordCodec(world, writer, form, layout)
+    decode = codec.decode_dict if writer["kind"] == "dict" else codec.make_decode()
+    tag = writer.get("tag")
+
+    def decode_plainly(data: bytes, identity: int) -> dict[str, Any]:
+        stored = without_state(decode(data, identity).items())
+        values = {name: as_dicts(value) for name, value in stored}
+        return values if tag is None else {"__class__": tag, **values}
+
+    return decode_plainly
 
 
 class _RecordCodec:
     """Collects what the generated functions of one codec use."""
 
     def __init__(
-        self, shape: Shape, writer: Mapping[str, Any] | None, form: Format, layout: Layout
+        self,
+        shape: Shape,
+        writer: Mapping[str, Any] | None,
+        form: Format,
+        layout: Layout,
+        renames: Mapping[str, str] | None = None,
     ) -> None:
         self.shape = shape
         self.form = form
         self.layout = layout
         self.is_dict = shape.kind == "dict"
-        self.exact = ExactTier(shape, as_dicts=self.is_dict)
+        self.exact = ExactTier(shape, make_foreign=foreign_value if self.is_dict else None)
         self.build = None if self.is_dict else Builder(shape)
         self.fields = shape.payload_fields
         types = {field.name: type_text(field.annotation) for field in self.fields}
-        self.writer_types = dict(writer["fields"]) if writer is not None else types
+        self.renames = dict(renames or {})
+        written = dict(writer["fields"]) if writer is not None else types
+        self.writer_types = {self.renames.get(name, name): t for name, t in written.items()}
         self.writer_names = list(self.writer_types)
         # In order: binary payloads are by position.
         self.is_as_written = list(self.writer_types.items()) == list(types.items())
         if writer is not None and writer["kind"] == "dict":
             self.layout = "named"
         self._lenient: Callable[[bytes, int], Any] | None = None
+        self.fallback: Fallback | None = None
 
     def make(self) -> GeneratedCodec:
         """Return the codec for bytes as this class writes them."""
@@ -205,6 +295,8 @@ class _RecordCodec:
             f"            v{i} = {attribute('r', f.name)}\n" for i, f in enumerate(fields)
         )
         condition = all_of(plans[f.name].check(f"v{i}") for i, f in enumerate(fields))
+        if self.shape.kind == "pydantic":
+            condition += f" and {usual_check(self.shape, 'r', planner.namespace, is_root=True)}"
         source = (
             "def encode(r):\n"
             "    if type(r) is cls:\n"
@@ -259,7 +351,7 @@ class _RecordCodec:
         if self.layout == "positional":
             first = self._positional(planner, plans, values)
         else:
-            made = mirror(self.shape, self.fields, plans, is_lenient=planner.is_lenient)
+            made = self._mirror(plans, is_lenient=planner.is_lenient)
             planner.namespace["unpack"] = self.form.decoder(made)
             first = "w = unpack(data)"
             for number, field in enumerate(self.fields):
@@ -268,7 +360,9 @@ class _RecordCodec:
                 )
         if self.is_dict:
             pairs = "".join(f"{f.name!r}: {values[f.name]}, " for f in self.fields)
-            lines = [f"o = {{{pairs}'id': identity}}"]
+            if self.shape.identity:
+                pairs += f"{self.shape.identity!r}: identity"
+            lines = [f"o = {{{pairs}}}"]
         else:
             lines = assignments(self.shape, values, namespace)
         return _decode_function(
@@ -276,6 +370,13 @@ class _RecordCodec:
             {**planner.namespace, **namespace},
             self._decode_slowly if has_fallback else None,
         )
+
+    def _mirror(self, plans: dict[str, Plan], *, is_lenient: bool) -> Any:
+        """Return the mirror of what is stored, under the names that it is stored under."""
+        stored = {new: old for old, new in self.renames.items()}
+        fields = tuple(replace(f, name=stored.get(f.name, f.name)) for f in self.fields)
+        by_stored = {stored.get(name, name): plan for name, plan in plans.items()}
+        return mirror(self.shape, fields, by_stored, is_lenient=is_lenient)
 
     def _positional(self, planner: Planner, plans: dict[str, Plan], values: dict[str, str]) -> str:
         wires: list[Any] = []
@@ -299,19 +400,73 @@ class _RecordCodec:
 
     def _decode_slowly(self, data: bytes, identity: int) -> Any:
         """Decode what the fast decoder refused, or say what is wrong with it."""
-        data = bytes(data)
+        if self.fallback is None:
+            return self._decode_by_name(bytes(data), identity)
+        try:
+            return self._decode_by_name(bytes(data), identity)
+        except DecodeError as error:
+            return self.fallback(data, identity, error)
+
+    def _decode_by_name(self, data: bytes, identity: int) -> Any:
         try:
             plain = self.form.decode_exact(data)
             if plain is NOT_EXACT:
                 return self._decode_leniently(data, identity)
-            values = self.exact.fields_from_plain(plain)
-            if self.build is None:
-                return {**values, "id": identity}
-            return self.build(values, identity)
+            values = self._exact_values(plain)
+            if self.build is not None:
+                return self.build(values, identity)
+            return self._with_identity(values, identity)
         except DecodeError:
             raise
         except Exception as error:
             self._refuse(error)
+
+    def decode_dict(self, data: bytes, identity: int) -> dict[str, Any]:
+        """Return the items of a plain dict's payload, in the writer's world."""
+        try:
+            plain = self.form.decode_exact(bytes(data))
+            if plain is NOT_EXACT:
+                values = self.form.decode_dict(data)
+                if type(values) is dict:
+                    return self._with_identity(values, identity)
+            elif type(plain) is list and plain[:1] != ["dict"]:
+                raise DecodeError(_NO_DICT)
+            else:
+                values = self.exact.from_plain(plain)
+                if type(values) is dict:
+                    return self._with_identity(values, identity)
+        except DecodeError:
+            raise
+        except Exception as error:
+            raise DecodeError(_NO_DICT) from error
+        raise DecodeError(_NO_DICT)
+
+    def _with_identity(self, values: dict[str, Any], identity: int) -> dict[str, Any]:
+        if self.shape.identity is not None:
+            values[self.shape.identity] = identity
+        return values
+
+    def _exact_values(self, plain: Any) -> dict[str, Any]:
+        """Return the values of an exact payload, by the names that they have now.
+
+        What else it holds, beside the fields, is of no use to a class, and may name classes that
+        are not there.
+        """
+        if type(plain) is not dict:
+            return self.exact.fields_from_plain(plain)
+        for old, new in self.renames.items():
+            if old in plain and new not in plain:
+                plain[new] = plain.pop(old)
+        known = None if self.build is None else self.build.known
+        if known is not None and not plain.keys() <= known:
+            plain = {name: item for name, item in plain.items() if name in known}
+        values = self.exact.fields_from_plain(plain)
+        if known is not None and FIELDS_SET in values:
+            # Names of further values are among them, and those of fields that are gone must not.
+            names = [self.renames.get(name, name) for name in values[FIELDS_SET]]
+            gone = self.writer_types.keys() - known
+            values[FIELDS_SET] = [name for name in names if name not in gone]
+        return values
 
     def _decode_leniently(self, data: bytes, identity: int) -> Any:
         if self._lenient is None:
@@ -388,15 +543,16 @@ def wrong_class(record: object, shape: Shape) -> str:
 
 
 def _dict_codec(shape: Shape, form: Format) -> GeneratedCodec:
-    """Return the codec of plain dicts; their key ``id`` is in the pointer, not in the bytes."""
+    """Return the codec of plain dicts; the key of their identity is not in the bytes."""
     exact = ExactTier(shape)
+    key = shape.identity
     pack, unpack = form.encode_dict, form.decode_dict
     is_plain = is_plain_json if form.form == "json" else is_plain_msgpack
 
     def encode(record: Any) -> bytes:
         if type(record) is dict:
-            if "id" in record:
-                record = {key: value for key, value in record.items() if key != "id"}
+            if key is not None and key in record:
+                record = {name: value for name, value in record.items() if name != key}
             try:
                 if is_plain(record):
                     return pack(record)
@@ -410,7 +566,8 @@ def _dict_codec(shape: Shape, form: Format) -> GeneratedCodec:
         try:
             record = unpack(data)
             if type(record) is dict:
-                record["id"] = identity
+                if key is not None:
+                    record[key] = identity
                 return record
         except Exception:
             pass
@@ -426,7 +583,8 @@ def _dict_codec(shape: Shape, form: Format) -> GeneratedCodec:
             raise DecodeError(_NO_DICT) from error
         if type(record) is not dict:
             raise DecodeError(_NO_DICT)
-        record["id"] = identity
+        if key is not None:
+            record[key] = identity
         return record
 
     return GeneratedCodec(encode, decode)
@@ -448,6 +606,6 @@ def encode_exactly(form: Format, make_plain: Callable[[], Any]) -> bytes:
         return form.encode_exact(make_plain())
     except (ValueError, OverflowError, RecursionError) as error:
         raise EncodeError(
-            f"the record can't be packed: {error}. Store large data in parts, as records of "
-            "their own."
+            f"the record can't be packed as {form.form}: {error}. Store large data in parts, as "
+            "records of their own."
         ) from error

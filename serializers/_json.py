@@ -10,15 +10,12 @@ eight-field record 221 ns to encode and 498 to decode, against 513 and 942 with 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 import orjson
 
-from memdb.serializers._generate import NOT_EXACT, Format, make_codec
-from memdb.serializers._protocol import Codec
-from memdb.serializers._shape import Shape
+from memdb.serializers._generate import NOT_EXACT, Format, GeneratedSerializer
 
 # Do not change: part of the file format.
 _EXACT = "exact"
@@ -37,7 +34,7 @@ def _decode_exact(data: bytes) -> Any:
     return plain
 
 
-class JsonSerializer:
+class JsonSerializer(GeneratedSerializer):
     """Writes a record as a JSON object of its fields by name."""
 
     name = "json"
@@ -50,7 +47,4 @@ class JsonSerializer:
         _encode_exact,
         _decode_exact,
     )
-
-    def codec(self, shape: Shape, writer: Mapping[str, Any] | None = None) -> Codec:
-        """Return a codec for the class; ``Serializer.codec`` says the rest."""
-        return make_codec(shape, writer, self._format, "named")
+    _layout = "named"

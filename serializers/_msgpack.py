@@ -6,14 +6,11 @@ never uses, and the plain form.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
-from memdb.serializers._generate import NOT_EXACT, Format, make_codec
-from memdb.serializers._protocol import Codec
-from memdb.serializers._shape import Shape
+from memdb.serializers._generate import NOT_EXACT, Format, GeneratedSerializer
 
 # Do not change: part of the file format.
 _EXACT = b"\xc1"
@@ -43,12 +40,9 @@ def msgpack_format(encoder: msgspec.msgpack.Encoder) -> Format:
     )
 
 
-class MsgpackSerializer:
+class MsgpackSerializer(GeneratedSerializer):
     """Packs a record as a MessagePack map of its fields by name."""
 
     name = "msgpack"
     _format = msgpack_format(msgspec.msgpack.Encoder())
-
-    def codec(self, shape: Shape, writer: Mapping[str, Any] | None = None) -> Codec:
-        """Return a codec for the class; ``Serializer.codec`` says the rest."""
-        return make_codec(shape, writer, self._format, "named")
+    _layout = "named"

@@ -15,10 +15,11 @@ from memdb.errors import DecodeError, EncodeError, RecordTypeError
 from memdb.serializers._build import Builder, get_attribute
 from memdb.serializers._generate import GeneratedCodec, wrong_class
 from memdb.serializers._protocol import Codec
+from memdb.serializers._pydantic import unusual_state
 from memdb.serializers._shape import Shape
 
 # Do not change: part of the file format.
-_PROTOCOL = 5
+PROTOCOL = 5
 
 
 class PickleSerializer:
@@ -35,45 +36,75 @@ class PickleSerializer:
         is_dict = shape.kind == "dict"
         build = None if is_dict else Builder(shape)
         names = tuple(field.name for field in shape.payload_fields)
+        identity_name = shape.identity
+        written = [] if writer is None else [name for name, _ in writer["fields"]]
+        tag = writer.get("tag") if is_dict and writer is not None else None
+        # A typed record's own field of that name goes before the identity, which it has not.
+        key = None if identity_name in written else identity_name
 
         def encode(record: Any) -> bytes:
             cls = type(record)
             if cls is not shape.cls:
                 raise RecordTypeError(wrong_class(record, shape))
             if is_dict:
-                values = {key: value for key, value in record.items() if key != "id"}
+                values = {key: value for key, value in record.items() if key != identity_name}
             else:
                 values = {name: get_attribute(record, name) for name in names}
+                if shape.kind == "pydantic":
+                    values |= unusual_state(record, identity_name)
             try:
-                return pickle.dumps(values, _PROTOCOL)
+                return pickle.dumps(values, PROTOCOL)
             except Exception as error:
                 _refuse(values, error)
 
         def decode(data: bytes, identity: int) -> Any:
+            values = self.values_of(data, shape.name)
+            if build is None:
+                if tag is not None:
+                    values = {"__class__": tag, **values}
+                if key is not None:
+                    values[key] = identity
+                return values
             try:
-                values = pickle.loads(data)
-                if type(values) is not dict:
-                    raise TypeError("the pickle holds no dict of fields")
-                if build is None:
-                    values["id"] = identity
-                    return values
                 return build(values, identity)
             except DecodeError:
                 raise
             except Exception as error:
-                raise DecodeError(
-                    f"the payload can't be unpickled as {shape.name} ({type(error).__name__}). "
-                    "A class that it names was moved or removed, or it is no pickle."
-                ) from error
+                raise _wrong(shape.name, error) from error
 
         return GeneratedCodec(encode, decode)
+
+    def values_of(self, data: bytes, name: str) -> dict[str, Any]:
+        """Return the values by field name that a payload holds.
+
+        Args:
+            data: The payload.
+            name: What to call the class in an error.
+
+        Raises:
+            DecodeError: The payload is no such pickle.
+        """
+        try:
+            values = pickle.loads(data)
+            if type(values) is not dict:
+                raise TypeError("the pickle holds no dict of fields")
+        except Exception as error:
+            raise _wrong(name, error) from error
+        return values
+
+
+def _wrong(name: str, error: Exception) -> DecodeError:
+    return DecodeError(
+        f"the payload can't be unpickled as {name} ({type(error).__name__}). "
+        "A class that it names was moved or removed, or it is no pickle."
+    )
 
 
 def _refuse(values: dict[Any, Any], error: Exception) -> NoReturn:
     """Raise for the first value that can't be pickled by itself."""
     for name, value in values.items():
         try:
-            pickle.dumps(value, _PROTOCOL)
+            pickle.dumps(value, PROTOCOL)
         except Exception:
             cls = type(value)
             raise EncodeError(

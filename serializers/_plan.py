@@ -22,7 +22,9 @@ import msgspec
 
 from memdb.errors import RecordTypeError
 from memdb.serializers._build import assignments, is_plain_name
+from memdb.serializers._enums import is_by_name
 from memdb.serializers._exact import MAX_DEPTH
+from memdb.serializers._pydantic import usual_check
 from memdb.serializers._shape import FieldShape, Shape, is_union, kind_of, shape_of, strip
 
 Form = Literal["msgpack", "json"]
@@ -166,13 +168,29 @@ class Planner:
 
     def _enum(self, cls: type[enum.Enum]) -> Plan:
         values = [member.value for member in cls]
-        if issubclass(cls, enum.Flag) or not values:
+        if not values:
             return self._any()
+        if is_by_name(cls) or issubclass(cls, enum.Flag):
+            return self._converted_enum(cls)
         if all(type(value) is int and value in _INT_RANGE for value in values) or all(
             type(value) is str for value in values
         ):
             return self._typed(cls)
         return self._any()
+
+    def _converted_enum(self, cls: type[enum.Enum]) -> Plan:
+        """Return the plan for an Enum class whose members msgspec does not pack as they are."""
+        name = self.bind("enum", cls)
+        check: Expression = lambda v: f"type({v}) is {name}"  # noqa: E731
+        if not issubclass(cls, enum.Flag):
+            # What is stored is the name; what was stored by value, before, is read as well.
+            by_value = {m.value: m for m in cls if type(m.value) in (str, int)}
+            members = self.bind("members", by_value | dict(cls.__members__))
+            wire = str | int if any(type(value) is int for value in by_value) else str
+            return Plan(wire, check, lambda v: f"{v}._name_", lambda v: f"{members}[{v}]")
+        if is_by_name(cls):
+            return self._any()
+        return Plan(int, check, lambda v: f"{v}._value_", lambda v: f"{name}({v})")
 
     def _literal(self, annotation: Any) -> Plan:
         found = {type(value) for value in typing.get_args(annotation)}
@@ -349,6 +367,8 @@ class Planner:
         )
         lines = [f"v{i} = {attribute('r', f.name)}" for i, f in enumerate(shape.fields)]
         condition = all_of(plans[f.name].check(f"v{i}") for i, f in enumerate(shape.fields))
+        if shape.kind == "pydantic":
+            condition += f" and {usual_check(shape, 'r', self.namespace, is_root=False)}"
         packed = [packed_value(plans[f.name], f"v{i}") for i, f in enumerate(shape.fields)]
         pack = self._define(
             [
@@ -440,18 +460,30 @@ def is_native_struct(shape: Shape, plans: Mapping[str, Plan]) -> bool:
     if shape.kind != "struct" or hasattr(shape.cls, "__post_init__"):
         return False
     cls: Any = shape.cls
+    if getattr(cls, "__parameters__", ()):
+        # What its variables stand for is in the annotations of the shape, not in the class.
+        return False
     config = cls.__struct_config__
     if config.array_like or config.omit_defaults or config.forbid_unknown_fields or config.tag:
         return False
     if cls.__struct_encode_fields__ != cls.__struct_fields__:
         return False
-    return all(
+    return _is_known_to_msgspec(cls) and all(
         is_plain_name(field.name)
         and plans[field.name].pack is None
         and plans[field.name].unpack is None
         and _is_same(plans[field.name].wire, field.annotation)
         for field in shape.fields
     )
+
+
+def _is_known_to_msgspec(cls: Any) -> bool:
+    """Whether msgspec can resolve the annotations of a Struct by itself."""
+    try:
+        msgspec.msgpack.Decoder(cls)
+    except Exception:
+        return False
+    return True
 
 
 def mentions_any(wire: Any) -> bool:

@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
+import collections
+import contextlib
 import copy
 import dataclasses
 import datetime
 import decimal
 import enum
-import inspect
 import ipaddress
 import sys
 import types
 import typing
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import msgspec
 
 from memdb.errors import RecordTypeError
+from memdb.serializers._annotations import annotations_of, substitute
 
-Kind = Literal["dataclass", "struct", "attrs", "namedtuple", "dict"]
+Kind = Literal["dataclass", "struct", "attrs", "pydantic", "namedtuple", "dict", "union"]
 
 
 class _Missing(enum.Enum):
@@ -34,8 +36,8 @@ class _Missing(enum.Enum):
 #: Stands for "this field has no default".
 MISSING = _Missing.MISSING
 
-# Values of these types can be shared by any number of records.
-_IMMUTABLE = frozenset(
+#: Values of these types can be shared by any number of records.
+IMMUTABLE = frozenset(
     {
         type(None),
         bool,
@@ -83,7 +85,7 @@ class FieldShape:
             return self.default_factory()
         if self.default is MISSING:
             raise LookupError(self.name)
-        if type(self.default) in _IMMUTABLE or isinstance(self.default, enum.Enum):
+        if type(self.default) in IMMUTABLE or isinstance(self.default, enum.Enum):
             return self.default
         return copy.deepcopy(self.default)
 
@@ -93,13 +95,14 @@ class Shape:
     """What a record class looks like.
 
     Attributes:
-        cls: The class; ``dict`` for plain dicts.
-        name: The class's own name.
+        cls: The class; ``dict`` for plain dicts and a TypedDict.
+        name: The class's own name, with what its type variables stand for: ``Box[int]``.
         kind: Which library made it.
-        fields: In order of definition; empty for dicts.
-        identity: The field that carries the identity, or None if the class has none.
+        fields: In order of definition; empty for dicts, but not for a TypedDict.
+        identity: The field that carries the identity, or None: then a field ``id`` is as any other.
         is_frozen: Whether its attributes can't be assigned.
         has_slots: Whether its instances have no ``__dict__``.
+        aliases: Older names of classes, as payloads may hold them, and what they are called now.
     """
 
     cls: type
@@ -109,6 +112,7 @@ class Shape:
     identity: str | None
     is_frozen: bool
     has_slots: bool
+    aliases: Mapping[str, type] = dataclasses.field(default_factory=dict)
 
     @property
     def payload_fields(self) -> tuple[FieldShape, ...]:
@@ -116,12 +120,12 @@ class Shape:
         return tuple(field for field in self.fields if field.name != self.identity)
 
 
-def shape_of(cls: type | None) -> Shape:
+def shape_of(cls: Any) -> Shape:
     """Return the shape of a record class.
 
     Args:
-        cls: A dataclass, ``msgspec.Struct``, attrs class or NamedTuple; None or ``dict`` for
-            plain dicts.
+        cls: A dataclass, ``msgspec.Struct``, attrs class, pydantic model, NamedTuple or TypedDict,
+            with its arguments if it is generic (``Box[int]``); None or ``dict`` for plain dicts.
 
     Returns:
         Its shape. Annotations that can't be resolved count as ``Any``.
@@ -138,34 +142,38 @@ def shape_of(cls: type | None) -> Shape:
     """
     if cls is None or cls is dict:
         return Shape(dict, "dict", "dict", (), "id", False, False)
-    kind = kind_of(cls)
+    target, arguments = typing.get_origin(cls) or cls, typing.get_args(cls)
+    kind: Kind | None = "dict" if is_typed_dict(target) else kind_of(target)
     if kind is None:
         raise RecordTypeError(_not_a_record(cls))
-    fields = _FIELDS[kind](cls, _annotations(cls))
-    if kind in ("dataclass", "attrs"):
+    fields = _FIELDS[kind](target, annotations_of(target, arguments))
+    if kind in ("dataclass", "attrs", "pydantic"):
         try:
-            object.__new__(cls)
+            object.__new__(target)
         except TypeError as error:
             raise RecordTypeError(
-                f"{cls.__qualname__} can't be a record class: {error}. "
+                f"{target.__qualname__} can't be a record class: {error}. "
                 "Use a class that can have instances and extends no builtin."
             ) from error
     identity = next(
         (field.name for field in fields if field.name == "id" and _is_int(field.annotation)), None
     )
     return Shape(
-        cls,
-        cls.__name__,
+        dict if kind == "dict" else target,
+        target.__name__ + (f"[{', '.join(map(type_text, arguments))}]" if arguments else ""),
         kind,
         fields,
         identity,
-        _is_frozen(cls, kind),
-        cls.__dictoffset__ == 0,
+        _is_frozen(target, kind),
+        kind != "dict" and target.__dictoffset__ == 0,
     )
 
 
 def kind_of(cls: object) -> Kind | None:
-    """Return which library made the record class, or None for what is no record class."""
+    """Return which library made the record class, or None for what is no record class.
+
+    A TypedDict is none here: its records are plain dicts, which nothing tells from others.
+    """
     if not isinstance(cls, type) or isinstance(cls, types.GenericAlias):
         return None
     if issubclass(cls, msgspec.Struct):
@@ -176,19 +184,29 @@ def kind_of(cls: object) -> Kind | None:
         return "attrs"
     if issubclass(cls, tuple) and hasattr(cls, "_fields") and hasattr(cls, "_field_defaults"):
         return "namedtuple"
+    if hasattr(cls, "__pydantic_root_model__") and not cls.__module__.startswith("pydantic."):
+        return "pydantic"
     return None
 
 
+def is_typed_dict(cls: object) -> bool:
+    """Whether a class is a TypedDict, of the standard library or of typing_extensions."""
+    return isinstance(cls, type) and issubclass(cls, dict) and hasattr(cls, "__required_keys__")
+
+
 def strip(annotation: Any) -> Any:
-    """Return what an annotation says about the type: without Annotated, NewType and the like."""
+    """Return what an annotation says about the type: without Annotated, NewType and the like.
+
+    A type alias that contains itself says nothing: ``Any``.
+    """
     while True:
         origin = typing.get_origin(annotation)
-        if origin in (typing.Annotated, typing.Final, typing.Required, typing.NotRequired):
+        if origin in _QUALIFIERS:
             annotation = typing.get_args(annotation)[0]
         elif isinstance(annotation, typing.NewType):
             annotation = annotation.__supertype__
-        elif type(annotation).__name__ == "TypeAliasType":
-            annotation = annotation.__value__
+        elif _is_alias(origin or annotation):
+            annotation = _alias_value(annotation)
         else:
             return annotation
 
@@ -198,50 +216,162 @@ def is_union(annotation: Any) -> bool:
     return typing.get_origin(annotation) in (typing.Union, types.UnionType)
 
 
-def reachable(shape: Shape) -> dict[str, type]:
+# ReadOnly came with Python 3.13.
+_QUALIFIERS = (
+    *(typing.Annotated, typing.Final, typing.Required, typing.NotRequired),
+    getattr(typing, "ReadOnly", typing.NotRequired),
+)
+
+
+def _is_alias(annotation: Any) -> bool:
+    """Whether an annotation was made by a type statement, which Python has from 3.12 on."""
+    return type(annotation).__name__ == "TypeAliasType"
+
+
+def _alias_value(annotation: Any) -> Any:
+    """Return what an alias stands for, ``Any`` if that contains the alias."""
+    alias = typing.get_origin(annotation) or annotation
+    if _contains(alias.__value__, alias):
+        return Any
+    parameters = getattr(alias, "__type_params__", ())
+    arguments = typing.get_args(annotation)
+    return substitute(alias.__value__, dict(zip(parameters, arguments, strict=False)))
+
+
+def _contains(annotation: Any, alias: Any, seen: tuple[Any, ...] = ()) -> bool:
+    """Whether an annotation leads to an alias."""
+    target = typing.get_origin(annotation) or annotation
+    if target is alias:
+        return True
+    parts = typing.get_args(annotation)
+    if _is_alias(target) and not any(target is other for other in seen):
+        seen = (*seen, target)
+        parts = (*parts, target.__value__)
+    return any(_contains(part, alias, seen) for part in parts)
+
+
+def reachable(shape: Shape, *, is_declared: bool = False) -> dict[str, type]:
     """Return the record and Enum classes that the annotations of a shape lead to, by name.
 
-    Only these can be named by a payload. A name is the qualified name of the class, with the
-    module before it where two classes share one.
+    So do the classes derived from these, as far as they are defined by now, and those that
+    `Shape.aliases` lead to. Only these can be named by a payload. A name is the qualified name of
+    the class, with the module before it where two classes share one.
+
+    Args:
+        shape: The record class.
+        is_declared: Leave out what depends on which modules are imported, and the aliases.
     """
-    found: dict[type, None] = {}
+    visitor = _Visitor(is_declared=is_declared)
+    visitor.visit_fields(shape)
+    if not is_declared:
+        for cls in shape.aliases.values():
+            visitor.visit(cls)
+    return visitor.names()
 
-    def visit(annotation: Any) -> None:
-        annotation = strip(annotation)
+
+class _Visitor:
+    """Walks annotations and gathers the classes that they lead to."""
+
+    def __init__(self, *, is_declared: bool) -> None:
+        self._is_declared = is_declared
+        # Whether an annotation names the class itself, or a base of it.
+        self._found: dict[type, bool] = {}
+        self._bases: set[type] = set()
+        self._aliases: list[Any] = []
+
+    def visit(self, annotation: Any) -> None:
+        """Gather what an annotation leads to."""
         for argument in typing.get_args(annotation):
-            visit(argument)
+            self.visit(argument)
         target = typing.get_origin(annotation) or annotation
-        if isinstance(target, type) and target not in found:
-            if issubclass(target, enum.Enum):
-                found[target] = None
-            elif kind_of(target) is not None:
-                try:
-                    fields = shape_of(target).fields
-                except RecordTypeError:
-                    # An abstract class, say: no value is exactly of it.
-                    return
-                found[target] = None
-                for field in fields:
-                    visit(field.annotation)
-        elif isinstance(annotation, enum.Enum):
-            visit(type(annotation))
+        if _is_alias(target):
+            if not any(target is alias for alias in self._aliases):
+                self._aliases.append(target)
+                self.visit(target.__value__)
+        elif isinstance(target, typing.NewType):
+            self.visit(target.__supertype__)
+        elif isinstance(target, typing.TypeVar):
+            for bound in (target.__bound__, *target.__constraints__):
+                self.visit(bound)
+        elif isinstance(target, enum.Enum):
+            self._visit_class(type(target), is_named=True)
+        elif isinstance(target, type):
+            self._visit_class(target, is_named=True)
 
-    for field in shape.fields:
-        visit(field.annotation)
-    names: dict[str, type] = {}
-    shared = {cls.__qualname__ for cls in found if _count(cls.__qualname__, found) > 1}
-    for cls in found:
-        name = cls.__qualname__
-        names[f"{cls.__module__}.{name}" if name in shared else name] = cls
-    return names
+    def visit_fields(self, shape: Shape) -> None:
+        """Gather what the annotations of a class lead to."""
+        for field in shape.fields:
+            self.visit(field.annotation)
+        if shape.kind == "pydantic":
+            # Of the values that it does not declare.
+            self.visit(annotations_of(shape.cls).get("__pydantic_extra__"))
+
+    def _visit_class(self, cls: type, *, is_named: bool) -> None:
+        if cls in self._found:
+            self._found[cls] |= is_named
+            return
+        if is_typed_dict(cls):
+            if cls not in self._bases:
+                self._bases.add(cls)
+                for annotation in annotations_of(cls).values():
+                    self.visit(annotation)
+            return
+        if issubclass(cls, enum.Enum):
+            if cls.__members__:
+                self._found[cls] = is_named
+        elif kind_of(cls) is not None:
+            # An abstract class is left out: no value is exactly of it.
+            with contextlib.suppress(RecordTypeError):
+                shape = shape_of(cls)
+                self._found[cls] = is_named
+                self.visit_fields(shape)
+        if self._is_declared or cls in self._bases:
+            return
+        if cls.__module__.partition(".")[0] in _FOREIGN:
+            return
+        self._bases.add(cls)
+        subclasses: list[type] = type.__subclasses__(cls)
+        for derived in subclasses:
+            self._visit_class(derived, is_named=False)
+
+    def names(self) -> dict[str, type]:
+        """Return the classes by name."""
+        classes = list(self._found)
+        # What slots=True was applied to leaves a twin behind, which lives until it is collected.
+        kept = [cls for cls in classes if self._found[cls] or _is_current(cls, classes)]
+        # Derived classes come and go with what is imported: they change no other class's name.
+        named = collections.Counter(cls.__qualname__ for cls in kept if self._found[cls])
+        every = collections.Counter(cls.__qualname__ for cls in kept)
+        names: dict[str, type] = {}
+        for cls in kept:
+            name = cls.__qualname__
+            is_only = (named if self._found[cls] else every)[name] == 1
+            names[name if is_only else f"{cls.__module__}.{name}"] = cls
+        return names
 
 
-def _count(name: str, classes: dict[type, None]) -> int:
-    return sum(cls.__qualname__ == name for cls in classes)
+# Derived classes of theirs are not meant by an annotation: of tuple, say, or of BaseModel.
+_FOREIGN = sys.stdlib_module_names | {"attr", "attrs", "msgspec", "numpy", "pydantic"}
 
 
-def type_text(annotation: Any) -> str:
+def _is_current(cls: type, classes: list[type]) -> bool:
+    """Whether a class is the one that its module and name mean, as far as that can be told."""
+    place = cls.__module__, cls.__qualname__
+    twins = [other for other in classes if (other.__module__, other.__qualname__) == place]
+    if len(twins) == 1:
+        return True
+    found: Any = sys.modules.get(cls.__module__)
+    for part in cls.__qualname__.split("."):
+        found = getattr(found, part, None)
+    return cls is (found if found in twins else twins[-1])
+
+
+def type_text(annotation: Any, names: Mapping[type, str] | None = None) -> str:
     """Return an annotation as text that is the same in every process.
+
+    Args:
+        annotation: The annotation.
+        names: What to call classes whose qualified name is not unique.
 
     >>> type_text(dict[str, typing.Optional[decimal.Decimal]])
     'dict[str, Decimal | None]'
@@ -253,16 +383,18 @@ def type_text(annotation: Any) -> str:
         return "..."
     arguments = typing.get_args(annotation)
     if is_union(annotation):
-        return " | ".join(type_text(argument) for argument in arguments)
+        return " | ".join(type_text(argument, names) for argument in arguments)
     origin = typing.get_origin(annotation)
     if origin is Literal:
         return f"Literal[{', '.join(_literal_text(argument) for argument in arguments)}]"
     target = origin or annotation
     name = getattr(target, "__qualname__", None) or getattr(target, "_name", None)
     text = str(name) if name else getattr(target, "__name__", type(target).__name__)
+    if names and isinstance(target, type):
+        text = names.get(target, text)
     if not arguments:
         return "tuple[()]" if origin is tuple else text
-    return f"{text}[{', '.join(type_text(argument) for argument in arguments)}]"
+    return f"{text}[{', '.join(type_text(argument, names) for argument in arguments)}]"
 
 
 def _literal_text(value: object) -> str:
@@ -283,6 +415,10 @@ def _is_int(annotation: Any) -> bool:
 def _is_frozen(cls: type, kind: Kind) -> bool:
     if kind == "namedtuple":
         return True
+    if kind == "dict":
+        return False
+    if kind == "pydantic":
+        return bool(typing.cast(Any, cls).model_config.get("frozen"))
     if kind == "struct":
         return bool(typing.cast(Any, cls).__struct_config__.frozen)
     if kind == "dataclass":
@@ -292,43 +428,10 @@ def _is_frozen(cls: type, kind: Kind) -> bool:
 
 def _not_a_record(cls: object) -> str:
     name = getattr(cls, "__qualname__", None) or repr(cls)
-    if hasattr(cls, "model_fields") and hasattr(cls, "model_validate"):
-        return (
-            f"{name} is a pydantic model, which can't be a record class yet. "
-            "Use a dataclass (pydantic's own dataclasses work), or store model_dump() as a dict."
-        )
     return (
-        f"{name} is no record class. Use a dataclass, a msgspec.Struct, an attrs class, "
-        "a NamedTuple, or no class at all for plain dicts."
+        f"{name} is no record class. Use a dataclass, a msgspec.Struct, an attrs class, a pydantic "
+        "model (of pydantic 2), a NamedTuple, a TypedDict, or no class at all for plain dicts."
     )
-
-
-def _annotations(cls: type) -> dict[str, Any]:
-    """Return the resolved annotations, one by one where not all can be resolved."""
-    try:
-        return typing.get_type_hints(cls, include_extras=True)
-    except Exception:
-        # An annotation may name what exists only for type checkers, or only in a function.
-        return dict(_annotations_one_by_one(cls))
-
-
-def _annotations_one_by_one(cls: type) -> Iterator[tuple[str, Any]]:
-    for base in reversed(cls.__mro__):
-        try:
-            annotations = inspect.get_annotations(base)
-        except Exception:  # pragma: no cover - from Python 3.14 on, where they are evaluated late
-            continue
-        scope = {**vars(sys.modules.get(base.__module__, types)), base.__name__: base}
-        for name, annotation in annotations.items():
-            if not isinstance(annotation, str):
-                yield name, type(None) if annotation is None else annotation
-                continue
-            holder = type("_Holder", (), {"__annotations__": {name: annotation}})
-            try:
-                hints = typing.get_type_hints(holder, scope, dict(vars(base)), include_extras=True)
-                yield name, hints[name]
-            except Exception:
-                yield name, Any
 
 
 def _dataclass_fields(cls: Any, annotations: dict[str, Any]) -> tuple[FieldShape, ...]:
@@ -336,6 +439,9 @@ def _dataclass_fields(cls: Any, annotations: dict[str, Any]) -> tuple[FieldShape
     for field in dataclasses.fields(cls):
         default = MISSING if field.default is dataclasses.MISSING else field.default
         factory = None if field.default_factory is dataclasses.MISSING else field.default_factory
+        if type(default).__name__ == "FieldInfo":
+            # A pydantic dataclass keeps its Field(...) there.
+            default, factory = _pydantic_default(default)
         fields.append(
             FieldShape(
                 field.name,
@@ -397,6 +503,54 @@ def _attrs_fields(cls: Any, annotations: dict[str, Any]) -> tuple[FieldShape, ..
     return tuple(fields)
 
 
+def _pydantic_fields(cls: Any, annotations: dict[str, Any]) -> tuple[FieldShape, ...]:
+    if not cls.__pydantic_complete__:
+        # It names what was not yet defined; what still is not is as any other such name.
+        cls.model_rebuild(raise_errors=False)
+    fields = []
+    for name, info in cls.model_fields.items():
+        annotation = info.annotation
+        if _is_open(annotation):
+            annotation = annotations.get(name, Any)
+        elif info.metadata:
+            annotation = typing.Annotated[annotation, *info.metadata]
+        default, factory = _pydantic_default(info)
+        required = default is MISSING and factory is None
+        fields.append(FieldShape(name, annotation, required, default, factory))
+    return tuple(fields)
+
+
+def _pydantic_default(info: Any) -> tuple[Any, Callable[[], Any] | None]:
+    """Return default and default factory of a pydantic field."""
+    if info.default_factory is not None:
+        # One that takes the validated data can't be called before there is a record.
+        takes_data = getattr(info, "default_factory_takes_validated_data", False)
+        return MISSING, None if takes_data else info.default_factory
+    undefined = type(info.default).__name__ == "PydanticUndefinedType" or info.default is ...
+    return MISSING if undefined else info.default, None
+
+
+def _is_open(annotation: Any) -> bool:
+    """Whether names in an annotation are not resolved."""
+    if isinstance(annotation, str | typing.ForwardRef):
+        return True
+    return any(_is_open(part) for part in typing.get_args(annotation) if not isinstance(part, str))
+
+
+def _typed_dict_fields(cls: Any, annotations: dict[str, Any]) -> tuple[FieldShape, ...]:
+    fields = []
+    for name, annotation in annotations.items():
+        required = name in cls.__required_keys__
+        # Python itself does not see these two where annotations are strings.
+        while typing.get_origin(annotation) in _QUALIFIERS[2:]:
+            required = {typing.Required: True, typing.NotRequired: False}.get(
+                typing.get_origin(annotation), required
+            )
+            annotation = typing.get_args(annotation)[0]
+        fields.append(FieldShape(name, annotation, required))
+    return tuple(fields)
+
+
 def _namedtuple_fields(cls: Any, annotations: dict[str, Any]) -> tuple[FieldShape, ...]:
     defaults = cls._field_defaults
     return tuple(
@@ -411,5 +565,7 @@ _FIELDS: dict[str, Callable[[Any, dict[str, Any]], tuple[FieldShape, ...]]] = {
     "dataclass": _dataclass_fields,
     "struct": _struct_fields,
     "attrs": _attrs_fields,
+    "pydantic": _pydantic_fields,
     "namedtuple": _namedtuple_fields,
+    "dict": _typed_dict_fields,
 }

@@ -1,44 +1,342 @@
-"""Writer schema: what a file remembers of the class that its payloads were written with."""
+"""Writer schema: what a file remembers of the class that its payloads were written with.
+
+The other way round, `shape_of_writer` makes the *writer's world* of a schema: classes that stand
+for those that the writer knew, so that its payloads decode exactly in a program that has none of
+them. `as_plain` turns what they give into dicts and values.
+"""
 
 from __future__ import annotations
 
 import ast
 import datetime
 import decimal
+import enum
+import fractions
+import functools
+import ipaddress
+import operator
+import pathlib
+import re
 import uuid
-from collections.abc import Mapping
-from typing import Any, Union
+import zoneinfo
+from collections import Counter, OrderedDict, deque
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Literal, Union
 
+from memdb.errors import EncodeError, RecordTypeError
+from memdb.serializers._enums import by_name, is_by_name
+from memdb.serializers._exact import ExactTier
 from memdb.serializers._protocol import Serializer
-from memdb.serializers._shape import FieldShape, Shape, type_text
+from memdb.serializers._pydantic import EXTRA, FIELDS_SET
+from memdb.serializers._shape import IMMUTABLE, FieldShape, Shape, reachable, shape_of, type_text
 
 
-def writer_schema(shape: Shape, serializer: Serializer) -> dict[str, Any]:
+def writer_schema(
+    shape: Shape, serializer: Serializer, *, version: int = 1, tag: str | None = None
+) -> dict[str, Any]:
     """Return what decoding needs to know of the class as it is now, as JSON can hold it.
 
     Two classes with equal schemas write the same payloads. Fields are those of the payload: the
-    identity is in the pointer.
+    identity is in the pointer. What is empty or as usual is left out.
+
+    Args:
+        shape: The class.
+        serializer: What writes the payloads.
+        version: The version of the class, where the program counts them.
+        tag: What the file calls the class, in a collection of several.
 
     >>> from memdb.serializers import get_serializer, shape_of
     >>> writer_schema(shape_of(None), get_serializer("json"))
     {'serializer': 'json', 'class': 'dict', 'kind': 'dict', 'fields': []}
     """
-    return {
+    classes = reachable(shape, is_declared=True)
+    names = {cls: name for name, cls in classes.items()}
+    schema: dict[str, Any] = {
         "serializer": serializer.name,
         "class": shape.name,
         "kind": shape.kind,
-        "fields": [[field.name, type_text(field.annotation)] for field in shape.payload_fields],
+        "fields": _fields(shape.payload_fields, names),
+    }
+    records = {
+        name: _fields(shape_of(cls).fields, names)
+        for name, cls in classes.items()
+        if not issubclass(cls, enum.Enum)
+    }
+    enums = {name: _enum(cls) for name, cls in classes.items() if issubclass(cls, enum.Enum)}
+    if records:
+        schema["records"] = records
+    if enums:
+        schema["enums"] = enums
+    if version != 1:
+        schema["version"] = version
+    if tag is not None:
+        schema["tag"] = tag
+    return schema
+
+
+def _fields(fields: Iterable[FieldShape], names: Mapping[type, str]) -> list[list[str]]:
+    return [[field.name, type_text(field.annotation, names)] for field in fields]
+
+
+#: Stands for the value of an Enum member that can't be stored. Do not change: part of the format.
+OPAQUE = ["opaque"]
+_ENUM_KINDS: tuple[type[enum.Enum], ...] = (enum.IntFlag, enum.Flag, enum.IntEnum, enum.StrEnum)
+
+
+def _enum(cls: type[enum.Enum]) -> dict[str, Any]:
+    """Return the members of an Enum class, with the plain forms of their values."""
+    tier = ExactTier(shape_of(None))
+    kind = next((base.__name__ for base in _ENUM_KINDS if issubclass(cls, base)), "Enum")
+    members: list[list[Any]] = []
+    for name, member in cls.__members__.items():
+        try:
+            members.append([name, tier.to_plain(member.value)])
+        except (EncodeError, RecordTypeError):
+            members.append([name, OPAQUE])
+    schema: dict[str, Any] = {"kind": kind, "members": members}
+    if is_by_name(cls):
+        schema["by_name"] = True
+    return schema
+
+
+# -- the writer's world ------------------------------------------------------------------------
+
+
+class _Absent(enum.Enum):
+    ABSENT = "ABSENT"
+
+
+#: Stands in a `WorldRecord` for a field that the stored record has not.
+ABSENT = _Absent.ABSENT
+
+
+class WorldRecord(tuple[Any, ...]):
+    """A nested record of a class that only the writer knew; a tuple of its fields' values."""
+
+    __slots__ = ()
+    _fields: tuple[str, ...]
+
+    # Two records that were apart in a set of the writer's stay apart.
+    __eq__ = object.__eq__
+    __ne__ = object.__ne__
+    __hash__ = object.__hash__
+
+    def items_present(self) -> Iterable[tuple[str, Any]]:
+        """Return the fields that the stored record has."""
+        pairs = zip(self._fields, self, strict=True)
+        return [(name, value) for name, value in pairs if value is not ABSENT]
+
+
+class NamedDict(dict[str, Any]):
+    """A nested record as a dict, which has not forgotten the name of its class."""
+
+    __slots__ = ("class_name",)
+
+    def __init__(self, items: Iterable[tuple[str, Any]], class_name: str) -> None:
+        super().__init__(items)
+        self.class_name = class_name
+
+
+def world_of(writer: Mapping[str, Any]) -> dict[str, type]:
+    """Return classes that stand for the nested records and Enums of a writer schema, by name."""
+    tier = ExactTier(shape_of(None))
+    classes: dict[str, type] = {}
+    for name, content in writer.get("enums", {}).items():
+        made = _world_enum(name, content, tier)
+        if made is not None:
+            classes[name] = made
+    records = writer.get("records", {})
+    for name, fields in records.items():
+        classes[name] = _world_record(name, [field for field, _ in fields])
+    texts = _by_text(classes)
+    for name, fields in records.items():
+        # Only now, as records may contain each other.
+        classes[name].__annotations__ = {field: parse_type(text, texts) for field, text in fields}
+    return classes
+
+
+def enum_values(writer: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Return the Enums of a writer schema: name -> member -> value, None where it has none."""
+    tier = ExactTier(shape_of(None))
+    return {
+        name: {
+            member: None if value == OPAQUE else tier.from_plain(value)
+            for member, value in content["members"]
+        }
+        for name, content in writer.get("enums", {}).items()
     }
 
 
-def shape_of_writer(writer: Mapping[str, Any]) -> Shape:
-    """Return a shape that gives the records of a typed collection back as dicts."""
-    fields = tuple(FieldShape(name, parse_type(text)) for name, text in writer["fields"])
-    return Shape(dict, str(writer["class"]), "dict", fields, "id", False, False)
+def _world_record(name: str, fields: list[str], base: type = WorldRecord) -> type:
+    namespace: dict[str, Any] = {
+        field: property(operator.itemgetter(number)) for number, field in enumerate(fields)
+    }
+    namespace |= {
+        "__slots__": (),
+        "__qualname__": name,
+        "_fields": tuple(fields),
+        # Nothing is required here: whether it is, the present class says.
+        "_field_defaults": dict.fromkeys(fields, ABSENT),
+    }
+    return type(name, (base,), namespace)
 
 
-def parse_type(text: str) -> Any:
-    """Return the annotation of a type text; ``Any`` for what is no builtin or standard type.
+def _world_enum(name: str, content: Mapping[str, Any], tier: ExactTier) -> Any:
+    members = [
+        (member, member if value == OPAQUE else tier.from_plain(value))
+        for member, value in content["members"]
+    ]
+    made = _world_enum_of(name, members, is_flag=content["kind"] in ("Flag", "IntFlag"))
+    if made is not None and content.get("by_name"):
+        by_name(made)
+    return made
+
+
+def _world_enum_of(name: str, members: list[tuple[str, Any]], *, is_flag: bool) -> Any:
+    options: dict[str, Any] = {"boundary": enum.KEEP} if is_flag else {}
+    make: Any = enum.Flag if is_flag else enum.Enum
+    try:
+        made = make(name, members, **options)
+    except (TypeError, ValueError):
+        # Names or values that need what the user's class had; its members are read as unknown.
+        return None
+    made.__qualname__ = name
+    made.__is_of_world__ = True
+    return made
+
+
+def foreign_value(tag: str, name: str, cls: Any, content: Any) -> Any:
+    """Return a record of the writer's world, or what stands for a class it does not describe."""
+    if tag != "record":
+        # Of its class no more is known than this member's value, or its name.
+        member = content if tag == "enum name" else "?"
+        made = _world_enum_of(name, [(member, content)], is_flag=False)
+        return content if made is None else made[member]
+    if cls is None or not content.keys() <= set(cls._fields):
+        # What a newer program has added to the nested record.
+        cls = _wider_record(name, cls, tuple(content))
+    return tuple.__new__(cls, [content.get(field, ABSENT) for field in cls._fields])
+
+
+@functools.lru_cache(maxsize=1024)
+def _wider_record(name: str, cls: Any, fields: tuple[str, ...]) -> Any:
+    """Return a world's class, None for one that it has not, with further fields."""
+    base, known = (WorldRecord, ()) if cls is None else (cls, cls._fields)
+    made = _world_record(name, [*known, *(f for f in fields if f not in known)], base)
+    made.__annotations__ = dict(base.__annotations__) if known else {}
+    return made
+
+
+def is_of_world(cls: type) -> bool:
+    """Whether a class stands for one that only the writer knew."""
+    return issubclass(cls, WorldRecord) or "__is_of_world__" in vars(cls)
+
+
+def shape_of_writer(writer: Mapping[str, Any], identity: str | None = "id") -> Shape:
+    """Return a shape that gives the records of a typed collection back as dicts.
+
+    Nested records and Enum members are of the writer's world.
+
+    Args:
+        writer: The schema.
+        identity: The key for the identity, if no field has that name; None to leave it out.
+    """
+    fields = fields_of_writer(writer, world_of(writer))
+    if any(field.name == identity for field in fields):
+        identity = None
+    return Shape(dict, str(writer["class"]), "dict", fields, identity, False, False)
+
+
+def fields_of_writer(
+    writer: Mapping[str, Any], classes: Mapping[str, type]
+) -> tuple[FieldShape, ...]:
+    """Return the fields of a writer schema, annotated with the given classes."""
+    texts = _by_text(classes)
+    return tuple(FieldShape(name, parse_type(text, texts)) for name, text in writer["fields"])
+
+
+def as_plain(value: Any) -> Any:
+    """Return a value with records of the writer's world as dicts and members as their values.
+
+    The dicts know the names of their classes. In a set, or as a key, a record is a tuple of
+    pairs, as a dict can't be there.
+    """
+    return _plain(value, NamedDict)
+
+
+def as_dicts(value: Any) -> Any:
+    """Return the same as `as_plain`, with dicts that are nothing but dicts."""
+    return _plain(value, lambda items, name: dict(items))
+
+
+def _plain(value: Any, make: Callable[[Iterable[tuple[str, Any]], str], dict[str, Any]]) -> Any:
+    cls = type(value)
+    if cls in IMMUTABLE:
+        return value
+    if cls is list:
+        return [_plain(item, make) for item in value]
+    if cls is tuple:
+        return tuple([_plain(item, make) for item in value])
+    if cls is dict:
+        return {_hashable(key): _plain(item, make) for key, item in value.items()}
+    if cls is set or cls is frozenset:
+        return cls(map(_hashable, value))
+    if cls is deque:
+        return deque([_plain(item, make) for item in value], value.maxlen)
+    if cls is OrderedDict or cls is Counter:
+        return cls({_hashable(key): _plain(item, make) for key, item in value.items()})
+    if cls is NamedDict:
+        return make(((key, _plain(item, make)) for key, item in value.items()), value.class_name)
+    if isinstance(value, WorldRecord):
+        pairs = [(name, _plain(item, make)) for name, item in value.items_present()]
+        return make(without_state(pairs), cls.__qualname__)
+    if isinstance(value, enum.Enum) and is_of_world(cls):
+        return _plain(value.value, make)
+    return value
+
+
+def without_state(pairs: Iterable[tuple[str, Any]]) -> Iterable[tuple[str, Any]]:
+    """Return fields with what a pydantic model holds beyond its own among them."""
+    for name, item in pairs:
+        if name == EXTRA:
+            yield from item.items()
+        elif name != FIELDS_SET:
+            yield name, item
+
+
+def _hashable(value: Any) -> Any:
+    cls = type(value)
+    if isinstance(value, WorldRecord):
+        pairs = without_state(value.items_present())
+        return tuple((name, _hashable(item)) for name, item in pairs)
+    if cls is tuple or cls is frozenset:
+        return cls(map(_hashable, value))
+    return as_plain(value)
+
+
+# -- annotations as text -----------------------------------------------------------------------
+
+_NAMES: dict[str, Any] = {
+    cls.__name__: cls
+    for cls in (
+        *(bool, int, float, complex, str, bytes, bytearray, list, tuple, set, frozenset, dict),
+        *(datetime.date, datetime.time, datetime.datetime, datetime.timedelta),
+        *(datetime.timezone, zoneinfo.ZoneInfo, decimal.Decimal, fractions.Fraction, uuid.UUID),
+        *(ipaddress.IPv4Address, ipaddress.IPv4Network, ipaddress.IPv4Interface),
+        *(ipaddress.IPv6Address, ipaddress.IPv6Network, ipaddress.IPv6Interface),
+        *(pathlib.Path, pathlib.PurePath, pathlib.PosixPath, pathlib.PurePosixPath),
+        *(pathlib.WindowsPath, pathlib.PureWindowsPath),
+    )
+}
+_GENERIC = (list, tuple, set, frozenset, dict)
+
+
+def parse_type(text: str, classes: Mapping[str, type] | None = None) -> Any:
+    """Return the annotation of a type text; ``Any`` for what is not known.
+
+    Args:
+        text: What `type_text` gave.
+        classes: Record and Enum classes by the text of their names.
 
     >>> parse_type("dict[str, Decimal]")
     dict[str, decimal.Decimal]
@@ -46,23 +344,32 @@ def parse_type(text: str) -> Any:
     typing.Any
     """
     try:
-        return _annotation(ast.parse(text, mode="eval").body)
+        return _annotation(_parsed(text), classes or {})
     except (SyntaxError, ValueError, TypeError, KeyError):
         return Any
 
 
-_NAMES: dict[str, Any] = {
-    cls.__name__: cls
-    for cls in (
-        *(bool, int, float, str, bytes, bytearray, list, tuple, set, frozenset, dict),
-        *(datetime.date, datetime.time, datetime.datetime, datetime.timedelta),
-        *(decimal.Decimal, uuid.UUID),
-    )
-}
+def _parsed(text: str) -> ast.expr:
+    # The qualified name of a class that a function made has "<locals>" in it, which is no Python.
+    return ast.parse(re.sub(r"<(\w+)>", r"_\1_", text), mode="eval").body
 
 
-def _annotation(node: ast.expr) -> Any:
+def _by_text(classes: Mapping[str, type]) -> dict[str, type]:
+    """Return classes by their names, written as they are when a text has been parsed."""
+    texts = {}
+    for name, cls in classes.items():
+        try:
+            texts[ast.unparse(_parsed(name))] = cls
+        except SyntaxError:
+            continue
+    return texts
+
+
+def _annotation(node: ast.expr, classes: Mapping[str, type]) -> Any:
     """Look the names of a type expression up in a fixed table; nothing is evaluated."""
+    found = classes.get(ast.unparse(node))
+    if found is not None:
+        return found
     match node:
         case ast.Constant(value=None):
             return type(None)
@@ -71,9 +378,17 @@ def _annotation(node: ast.expr) -> Any:
         case ast.Name(id=name):
             return _NAMES.get(name, Any)
         case ast.BinOp(left=left, op=ast.BitOr(), right=right):
-            return Union[_annotation(left), _annotation(right)]  # noqa: UP007
-        case ast.Subscript(value=ast.Name(id=name), slice=ast.Tuple(elts=elements)):
-            return _NAMES[name][tuple(_annotation(element) for element in elements)]
-        case ast.Subscript(value=ast.Name(id=name), slice=element):
-            return _NAMES[name][_annotation(element)]
+            return Union[_annotation(left, classes), _annotation(right, classes)]  # noqa: UP007
+        case ast.Subscript(value=ast.Name(id="Literal"), slice=element):
+            elements = element.elts if isinstance(element, ast.Tuple) else [element]
+            return Literal[tuple(ast.literal_eval(item) for item in elements)]
+        case ast.Subscript(value=value, slice=element):
+            base = _annotation(value, classes)
+            if base not in _GENERIC:
+                # Arguments of a record class are in the annotations of its fields.
+                return base
+            elements = element.elts if isinstance(element, ast.Tuple) else [element]
+            return base[tuple(_annotation(item, classes) for item in elements)]
+        case ast.Attribute():
+            return Any
     raise ValueError(ast.dump(node))

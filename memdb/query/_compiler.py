@@ -182,7 +182,10 @@ class _Members:
 
 
 class _ByClass:
-    """Carry a shape, equal to any other shape of the same class: a key for the cache."""
+    """Carry a shape, equal to any other shape of the same class: a key for the cache.
+
+    Unions are equal to themselves only; the arguments of a generic class are in its name.
+    """
 
     __slots__ = ("shape",)
 
@@ -194,6 +197,8 @@ class _ByClass:
             isinstance(other, _ByClass)
             and self.shape.cls is other.shape.cls
             and self.shape.kind == other.shape.kind
+            and self.shape.name == other.shape.name
+            and (self.shape.kind != "union" or self.shape is other.shape)
         )
 
     def __hash__(self) -> int:

@@ -95,7 +95,8 @@ def _inside_record(name: str, shape: Shape) -> tuple[Way, Any] | None:
         return "key", Any
     for field in shape.fields:
         if field.name == name:
-            return "attribute", field.annotation
+            # Of a union's classes, some may lack the field.
+            return "either" if shape.kind == "union" else "attribute", field.annotation
     return None
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import random
 import resource
@@ -173,6 +174,45 @@ def hold(connection: Connection, path: str, settings: dict[str, Any]) -> None:
         collections(db)["notes"].insert({"a": 1})
         connection.send("open")
         connection.recv()
+
+
+def use_up_identities(connection: Connection, path: str, durability: str, seed: int) -> None:
+    """Insert, and delete the highest, in every way; send the identities of what is safe."""
+    chance = random.Random(seed)
+    db = memdb.open(path, durability=durability, checkpoint_interval=chance.choice((3, 1000)))  # type: ignore[arg-type]
+    own = collections(db)
+    while True:
+        name = chance.choice(COLLECTIONS)
+        collection, record = own[name], record_of(name, (1, "a"))
+        given = []
+        way = chance.choice(("one", "many", "delete", "clear", "kept", "undone", "checkpoint"))
+        if way == "one":
+            given.append(collection.insert(record))
+        elif way == "many":
+            given += collection.insert_many([record_of(name, (2, "b")) for _ in range(3)])
+        elif way == "delete" and len(collection):
+            collection.delete(collection.ids()[-1])
+        elif way == "clear":
+            collection.clear()
+        elif way == "checkpoint":
+            db.checkpoint()
+        elif way in ("kept", "undone"):
+            with contextlib.suppress(ZeroDivisionError), db.transaction():
+                given.append(collection.insert(record))
+                collection.clear()
+                given = [collection.insert(record)]
+                with contextlib.suppress(ZeroDivisionError), db.transaction():
+                    collection.clear()
+                    raise ZeroDivisionError
+                if way == "undone":
+                    given = []
+                    raise ZeroDivisionError
+        if given and chance.random() < 0.7:
+            collection.delete(given[-1])
+        if durability == "buffered":
+            # Only then is it safe.
+            db.flush()
+        connection.send((name, given))
 
 
 def transfer(connection: Connection, path: str) -> None:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import struct
+from collections import deque
 from datetime import datetime, time, timezone, tzinfo
 from decimal import Decimal
+from pathlib import PurePath
 from typing import Any
 from zoneinfo import ZoneInfo
 
 import msgspec
+import numpy as np
 
 
 def assert_exact(actual: Any, expected: Any, path: str = "value") -> None:
@@ -52,10 +55,14 @@ def _parts(value: Any) -> list[tuple[str, Any]] | None:
     attributes = getattr(type(value), "__attrs_attrs__", None)
     if attributes is not None:
         return [(f".{a.name}", getattr(value, a.name)) for a in attributes]
+    if hasattr(type(value), "__pydantic_root_model__"):
+        return _model_parts(value)
+    if isinstance(value, deque):
+        return [(".maxlen", value.maxlen)] + [(f"[{i}]", item) for i, item in enumerate(value)]
     if isinstance(value, list | tuple):
         return [(f"[{i}]", item) for i, item in enumerate(value)]
     if isinstance(value, set | frozenset):
-        return [("{}", item) for item in sorted(value, key=lambda item: repr(_leaf_key(item)))]
+        return [("{}", item) for item in sorted(value, key=lambda item: repr(leaf_key(item)))]
     if isinstance(value, dict):
         flat = []
         for number, (key, item) in enumerate(value.items()):
@@ -64,22 +71,45 @@ def _parts(value: Any) -> list[tuple[str, Any]] | None:
     return None
 
 
-def _leaf_key(value: Any) -> Any:
+def _model_parts(model: Any) -> list[tuple[str, Any]]:
+    """Return the parts of a pydantic model: its fields, which of them were set, and the rest.
+
+    The database itself sets the identity, so whether that was set before does not count.
+    """
+    return [
+        *((f".{name}", getattr(model, name)) for name in type(model).model_fields),
+        (".model_fields_set", model.model_fields_set - {"id"}),
+        (".model_extra", model.__pydantic_extra__),
+    ]
+
+
+def leaf_key(value: Any) -> Any:
+    """Return what is equal for values that are equal in value and type."""
     parts = _parts(value)
     if parts is None:
         return type(value).__name__, _leaf(value)
-    return type(value).__name__, [(name, _leaf_key(part)) for name, part in parts]
+    return type(value).__name__, [(name, leaf_key(part)) for name, part in parts]
 
 
 def _leaf(value: Any) -> Any:
     """Return what tells two leaves of a type apart, where ``==`` is too lax."""
     match value:
+        case np.str_() | np.bytes_():
+            # Their bytes and dtype are without the NULs at the end.
+            return list(value)
+        case np.generic() | np.ndarray():
+            return value.dtype, value.dtype.isalignedstruct, value.shape, value.tobytes()
+        case range():
+            return value.start, value.stop, value.step
         case float():
             return struct.pack(">d", value)
         case complex():
             return struct.pack(">dd", value.real, value.imag)
         case Decimal():
             return value.as_tuple()
+        case PurePath():
+            # Those of Windows are equal whatever the case of their letters.
+            return str(value)
         case datetime():
             return value.replace(tzinfo=None, fold=0), value.fold, _zone(value.tzinfo)
         case time():

@@ -113,9 +113,13 @@ class CollectionModel:
                 continue
             event = "deleted" if new is None else "inserted" if old is None else "updated"
             self.past.setdefault(identity, []).append((event, new))
-            self.given = max(self.given, identity)
+            self.note_given(identity)
             self.foreign.discard(identity)
         self.states = [after]
+
+    def note_given(self, identity: int) -> None:
+        """Remember that a commit has given an identity."""
+        self.given = max(self.given, identity)
 
     def is_changed_by(self, identity: int, record: Any) -> bool:
         """Whether a record differs from the live one."""

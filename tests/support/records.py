@@ -2,7 +2,7 @@
 
 import enum
 import typing
-from collections import OrderedDict, deque
+from collections import OrderedDict, defaultdict, deque
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time, timedelta, timezone, tzinfo
 from decimal import Decimal
@@ -15,6 +15,7 @@ from zoneinfo import ZoneInfo
 
 import attrs
 import msgspec
+import numpy as np
 
 
 class Color(enum.Enum):
@@ -337,6 +338,17 @@ class MyList(list[Any]):
     pass
 
 
+class MyDeque(deque[Any]):
+    pass
+
+
+def with_a_note() -> OrderedDict[str, Any]:
+    """Return an ordered dict that has an attribute of its own."""
+    made: OrderedDict[str, Any] = OrderedDict(a=1)
+    made.note = "n"  # type: ignore[attr-defined]
+    return made
+
+
 class MyMoment(datetime):
     pass
 
@@ -441,8 +453,16 @@ REFUSED: list[tuple[str, Any, str]] = [
     ("class", int, "value"),
     ("function", len, "value"),
     ("generator", (i for i in range(3)), "value"),
-    ("deque", deque([1]), "value"),
-    ("ordered dict", OrderedDict(a=1), "value"),
+    ("default dict", defaultdict(list, a=[1]), "value"),
+    ("subclass of deque", MyDeque([1]), "value"),
+    ("ordered dict with attributes", with_a_note(), "value"),
+    ("array of objects", np.array([object()]), "value"),
+    ("array of long doubles", np.zeros(2, np.longdouble), "value"),
+    ("masked array", np.ma.MaskedArray([1, 2], [True, False]), "value"),
+    ("array of records", np.rec.array([(1, 2)]), "value"),
+    ("long long", np.longlong(1), "value"),
+    ("raw bytes of numpy", np.void(b"abc"), "value"),
+    ("in a deque", deque([1, [object()]]), "value[1][0]"),
     ("record of an unnamed class", Empty(), "value"),
     ("in a list", [1, {"a": (object(),)}], "value[1]['a'][0]"),
     ("key", {object(): 1}, "value[key 0]"),

@@ -13,8 +13,13 @@ from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import Any, NamedTuple
 
+import attrs
 import msgspec
+import numpy as np
+import pydantic
 from hypothesis import strategies as st
+
+from tests.support.exact import is_exact
 
 SERIALIZERS = ("binary", "msgpack", "json", "pickle")
 
@@ -64,6 +69,49 @@ class Pair(NamedTuple):
     n: int
     tags: tuple[str, ...] = ()
     id: int = 0
+
+
+@attrs.define
+class Defined:
+    name: str
+    n: int
+    tags: list[str] = attrs.Factory(list)
+    home: Address | None = None
+    id: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Sealed:
+    """Frozen, and yet what its fields hold can be changed."""
+
+    name: str
+    n: int
+    rows: list[list[int]] = field(default_factory=list)
+    parts: tuple[set[str], bytearray, tuple[list[int], ...]] = field(
+        default_factory=lambda: (set(), bytearray(), ())
+    )
+    home: Address | None = None
+    id: int = 0
+
+
+class Model(pydantic.BaseModel):
+    name: str
+    n: int
+    tags: list[str] = []
+    id: int = 0
+
+
+@dataclass
+class Arrays:
+    name: str
+    n: int
+    grid: np.ndarray[Any, Any] = field(default_factory=lambda: np.zeros(0))
+    scale: np.float32 = field(default_factory=lambda: np.float32(1))
+    id: int = 0
+
+    def __eq__(self, other: object) -> bool:
+        """As arrays have no single truth."""
+        return is_exact(self, other)
 
 
 @dataclass
@@ -120,7 +168,10 @@ class RecordKind:
         """Return a new record, with an identity where it can have one."""
         if self.cls is None:
             return {**values, "id": identity} if identity else dict(values)
-        return self.cls(**values, **({"id": identity} if self.has_identity else {}))
+        if self.has_identity:
+            values = values | {"id": identity}
+        # A model would refuse what is not as annotated, and then nobody else could.
+        return self.cls.model_construct(**values) if self.cls is Model else self.cls(**values)
 
     def values(self, record: Any) -> dict[str, Any]:
         """Return the fields of a record without its identity."""
@@ -130,6 +181,10 @@ class RecordKind:
             found = record._asdict()
         elif self.cls is Struct:
             found = msgspec.structs.asdict(record)
+        elif self.cls is Defined:
+            found = {each.name: getattr(record, each.name) for each in attrs.fields(Defined)}
+        elif self.cls is Model:
+            found = dict(record)
         else:
             found = {f.name: getattr(record, f.name) for f in dataclasses.fields(record)}
         found.pop("id", None)
@@ -167,6 +222,8 @@ def _vandalise_value(value: Any) -> None:
         value["VANDALISED"] = True
     elif isinstance(value, set):
         value.add("VANDALISED")
+    elif isinstance(value, np.ndarray):
+        value.fill(66)
     elif isinstance(value, bytearray):
         value.extend(b"VANDALISED")
     elif isinstance(value, tuple):
@@ -214,6 +271,9 @@ ANYTHING = _fresh(
 
 AMOUNTS = st.sampled_from([Decimal(0), Decimal("1.10"), Decimal("1E+5")])
 
+ROWS = _fresh(list, lambda: [[1], []], lambda: [[2, 3]])
+HOMES = _fresh(lambda: None, lambda: Address("Rome"), lambda: Address("", ["1", "2"]))
+
 _BASE = {"name": NAMES, "n": NUMBERS}
 KINDS = (
     RecordKind(
@@ -226,9 +286,9 @@ KINDS = (
         Nested,
         _BASE
         | {
-            "rows": _fresh(list, lambda: [[1], []], lambda: [[2, 3]]),
+            "rows": ROWS,
             "table": _fresh(dict, lambda: {"k": ["v"]}, lambda: {"k": [], "": ["w"]}),
-            "home": _fresh(lambda: None, lambda: Address("Rome"), lambda: Address("", ["1", "2"])),
+            "home": HOMES,
         },
     ),
     RecordKind(
@@ -238,6 +298,32 @@ KINDS = (
         is_mutable=False,
     ),
     RecordKind(Pair, _BASE | {"tags": st.sampled_from([(), ("x", "y")])}, is_mutable=False),
+    RecordKind(Defined, _BASE | {"tags": TEXTS, "home": HOMES}),
+    RecordKind(
+        Sealed,
+        _BASE
+        | {
+            "rows": ROWS,
+            "parts": _fresh(
+                lambda: (set(), bytearray(), ()), lambda: ({"x"}, bytearray(b"x"), ([1], []))
+            ),
+            "home": HOMES,
+        },
+        is_mutable=False,
+    ),
+    RecordKind(Model, _BASE | {"tags": TEXTS}),
+    RecordKind(
+        Arrays,
+        _BASE
+        | {
+            "grid": _fresh(
+                lambda: np.zeros(0),
+                lambda: np.arange(6.0).reshape(2, 3).T,
+                lambda: np.array([1, 2], ">i2"),
+            ),
+            "scale": st.sampled_from([np.float32(1), np.float32(0.1)]),
+        },
+    ),
     RecordKind(Nameless, _BASE | {"tags": TEXTS}),
     RecordKind(Anything, _BASE | {"value": ANYTHING}),
     RecordKind(None, _BASE | {"data": ANYTHING}),

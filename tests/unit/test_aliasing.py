@@ -9,9 +9,11 @@ from __future__ import annotations
 import copy
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import make_dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import memdb
@@ -26,6 +28,8 @@ VALUES: dict[str, Any] = {
     "rows": [[1], [2, 3]],
     "table": {"k": ["v"]},
     "home": Address("Rome", ["1"]),
+    "grid": np.arange(6.0).reshape(2, 3),
+    "parts": ({"x"}, bytearray(b"x"), ([1], [2])),
     "value": {"list": [1, [2]], "set": {3}, "array": bytearray(b"x"), "pair": ([4], {"k": []})},
     "data": [{"k": [1]}, {"s"}],
 }
@@ -192,6 +196,97 @@ def _reads(collection: memdb.Collection[Any], spoil: Callable[[Any], object]) ->
         lambda: collection.find(spoil),
         lambda: collection.find_all(spoil, name="a")[0],
         lambda: collection.history(1)[0].record,
+    ]
+
+
+def _old_thing() -> type[Any]:
+    fields: list[Any] = [("name", str), ("tags", list[str]), ("id", int, 0)]
+    return make_dataclass("Thing", fields)
+
+
+def _new_thing() -> type[Any]:
+    fields: list[Any] = [("name", str), ("tags", list[str]), ("extra", list[str]), ("id", int, 0)]
+    return make_dataclass("Thing", fields)
+
+
+def _retyped_thing() -> type[Any]:
+    fields: list[Any] = [("name", str), ("tags", dict[str, list[str]]), ("id", int, 0)]
+    return make_dataclass("Thing", fields)
+
+
+@pytest.mark.parametrize("serializer", SERIALIZERS)
+@pytest.mark.parametrize("cache", ["all", "none"])
+class TestEvolution:
+    """What the functions for old records were given, or gave, is not the record."""
+
+    def open_old(self, path: Path, serializer: str, cache: Any) -> memdb.Database:
+        """Return a database with two records of the class as it was."""
+        old = _old_thing()
+        with memdb.open(path, serializer=serializer) as db:
+            db.collection(old).insert_many([old("a", ["x"]), old("b", ["y"])])
+        return memdb.open(path, serializer=serializer, cache=cache)
+
+    @pytest.mark.parametrize("by_version", [True, False])
+    def test_dict_of_an_upgrade(
+        self, tmp_path: Path, serializer: str, cache: str, by_version: bool
+    ) -> None:
+        """A dict that an upgrade keeps, and a list that it gives to every record."""
+        kept: list[Any] = []
+        shared = ["extra"]
+
+        def upgrade(plain: dict[str, Any]) -> None:
+            plain["extra"] = shared
+            kept.append(plain)
+
+        asked: Any = {"version": 2, "upgrades": {2: upgrade}} if by_version else {}
+        asked = asked or {"upgrade": upgrade}
+        new = _new_thing()
+        with self.open_old(tmp_path / "a", serializer, cache) as db:
+            things = db.collection(new, **asked)
+            for read in _reads_of_things(things):
+                found = read()
+                assert_exact(found, new("a", ["x"], ["extra"], 1))
+                found.tags.append("VANDALISED")
+                found.extra.append("VANDALISED")
+                for plain in kept:
+                    plain.get("tags", []).append("VANDALISED")
+                    plain.clear()
+                assert ["extra"] == shared
+            things.update(1, name="c")
+            shared.append("VANDALISED")
+
+            assert_exact(things[1], new("c", ["x"], ["extra"], 1))
+
+    def test_value_of_a_converter(self, tmp_path: Path, serializer: str, cache: str) -> None:
+        """A value that a converter keeps, and one that it gives to every record."""
+        kept: list[Any] = []
+        shared = {"k": ["v"]}
+
+        def convert(tags: list[str]) -> dict[str, list[str]]:
+            kept.append(tags)
+            return shared
+
+        new = _retyped_thing()
+        with self.open_old(tmp_path / "a", serializer, cache) as db:
+            things = db.collection(new, converters={"tags": convert})
+            for read in _reads_of_things(things):
+                found = read()
+                assert_exact(found, new("a", {"k": ["v"]}, 1))
+                found.tags["k"].append("VANDALISED")
+                for tags in kept:
+                    tags.append("VANDALISED")
+                assert {"k": ["v"]} == shared
+
+
+def _reads_of_things(things: memdb.Collection[Any]) -> list[Callable[[], Any]]:
+    return [
+        lambda: things[1],
+        lambda: things.get(1),
+        lambda: next(iter(things)),
+        lambda: things.find_all(F.name == "a")[0],
+        lambda: things.find(lambda thing: thing.name == "a"),
+        lambda: things.history(1)[0].record,
+        lambda: things[1],
     ]
 
 

@@ -29,6 +29,7 @@ def _calls(db: memdb.Database) -> dict[str, Callable[[], Any]]:
         "checkpoint": db.checkpoint,
         "check": db.check,
         "stats": db.stats,
+        "migrate": db.migrate,
         "Collection.get": lambda: people.get(1),
         "Collection.__getitem__": lambda: people[1],
         "Collection.__contains__": lambda: 1 in people,

@@ -297,7 +297,7 @@ def test_a_packer_that_fails() -> None:
 
     form = dataclasses.replace(BinarySerializer._format, encode_exact=refuse)
 
-    with pytest.raises(EncodeError, match="can't be packed: too large"):
+    with pytest.raises(EncodeError, match="can't be packed as msgpack: too large"):
         encode_exactly(form, dict)
 
 

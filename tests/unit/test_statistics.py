@@ -142,7 +142,7 @@ def test_counts_like_a_loop(versions: list[tuple[int, int, Kind, int]], last: in
     live = [length for length in newest.values() if length]
     stale = [length for lengths in with_bytes.values() for length in lengths[:-1]]
     gone = [with_bytes[i][-1] for i, length in newest.items() if not length and with_bytes[i]]
-    stats = collection_stats("x", 1, pointers, last)
+    stats = collection_stats("x", 1, pointers, last, has_key=False)
 
     for expected, actual in ((live, stats.live), (stale, stats.stale), (gone, stats.deleted)):
         assert (len(expected), sum(expected)) == (actual.count, actual.bytes)

@@ -1,0 +1,196 @@
+"""From the bytes of any version, whoever wrote it, to a record of the present class."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from memdb._members import Member
+from memdb.errors import DecodeError, EncodeError, IdentityError, MemdbError
+from memdb.serializers import (
+    Serializer,
+    UnknownFields,
+    get_serializer,
+    is_current,
+    is_harmless,
+    make_decoder,
+    unknown_fields,
+)
+
+if TYPE_CHECKING:
+    from memdb._records import Records
+
+Decode = Callable[[bytes, int], Any]
+
+
+class Decoding:
+    """The decoders of one collection, made when first needed."""
+
+    def __init__(self, store: Records) -> None:
+        self._store = store
+        self._decoders: dict[int, Decode] = {}
+        self._unknown: dict[tuple[int | Member, Member], UnknownFields | None] = {}
+
+    def decode(self, writer_id: int, payload: bytes, identity: int) -> Any:
+        """Make a record of bytes that the given writer wrote.
+
+        Raises:
+            DecodeError: The bytes do not fit the class; it names collection and record.
+        """
+        try:
+            try:
+                decoder = self._decoders[writer_id]
+            except KeyError:
+                decoder = self._decoders[writer_id] = self._decoder(writer_id)
+            return decoder(payload, identity)
+        except DecodeError as error:
+            self._locate(error, identity, writer_id, payload)
+            raise
+
+    def _locate(self, error: DecodeError, number: int, writer_id: int, payload: bytes) -> None:
+        """Put the record's collection and identity into an error."""
+        key = self._store.key
+        identity: Any = number
+        if key is not None:
+            identity = None
+            with contextlib.suppress(MemdbError):
+                # The class can't be made; the dict of what was stored may.
+                schema = self._schema(writer_id)
+                codec = self._serializer(schema).codec(self._store.dict_shape, schema)
+                identity = key.of(codec.decode(payload, 0))
+        locate(error, self._store.name, identity)
+
+    def is_old(self, writer_id: int) -> bool:
+        """Whether versions of a writer are in a form from before the present one."""
+        if self._member_of(writer_id) is not None:
+            return False
+        schema = self._schema(writer_id)
+        member = self._store.members.of_writer(schema)
+        return member is None or not self._is_newer(member, writer_id, schema)
+
+    def _member_of(self, writer_id: int) -> Member | None:
+        """Return the member that is this writer itself."""
+        return next((m for m in self._store.members if m.writer_id == writer_id), None)
+
+    def _decoder(self, writer_id: int) -> Decode:
+        member = self._member_of(writer_id)
+        if member is not None:
+            return member.codec.decode
+        schema = self._schema(writer_id)
+        target = self._target(schema)
+        decode = make_decoder(self._serializer(schema), target.shape, schema, self._store.evolution)
+        if self._store.key is None or is_current(target.schema, schema):
+            return decode
+        return self._keeping_key(decode)
+
+    def _keeping_key(self, decode: Decode) -> Decode:
+        """Return the decoder with a check that a record is still found by its key."""
+        store = self._store
+        key = store.key
+        assert key is not None
+
+        def checked(payload: bytes, identity: int) -> Any:
+            record = decode(payload, identity)
+            try:
+                numbers = key.numbers(key.encode(key.of(record)))
+            except IdentityError as error:
+                raise DecodeError(str(error), field=key.fields[0]) from error
+            if identity not in numbers:
+                raise DecodeError(
+                    f"{', '.join(key.fields)}: upgrading the record changed its key, by which it"
+                    " could not be found any more. Leave the key as it is, or copy the records"
+                    " into a new collection.",
+                    field=key.fields[0],
+                )
+            return record
+
+        return checked
+
+    def _target(self, schema: Mapping[str, Any]) -> Member:
+        member = self._store.members.of_writer(schema)
+        if member is None:
+            tag = schema.get("tag", schema["class"])
+            raise DecodeError(
+                f"{self._store.name}: a record is of the class {tag!r}, which the collection was"
+                f" not asked for with. Add the class, or say what it is called now:"
+                f" aliases={{{tag!r}: ...}}."
+            )
+        return member
+
+    def _schema(self, writer_id: int) -> Mapping[str, Any]:
+        writers = self._store.engine.writers
+        schema: Mapping[str, Any] = next(
+            entry["schema"] for entry in writers if entry["id"] == writer_id
+        )
+        return schema
+
+    def _serializer(self, schema: Mapping[str, Any]) -> Serializer:
+        store = self._store
+        name = schema["serializer"]
+        if name == store.serializer.name:
+            return store.serializer
+        if is_harmless(name) or name in store.engine.config.trusted_serializers:
+            return get_serializer(name)
+        # What a file names may run code: it must be named by the program too.
+        raise DecodeError(
+            f"{store.name}: a record was written with the serializer {name!r}, which can run"
+            f" code that the file chooses. If you trust the file, open it with"
+            f" trusted_serializers=[{name!r}]."
+        )
+
+    # -- fields that the program does not know ---------------------------------------------
+
+    def encode_over(
+        self, member: Member, record: Any, writer: int | Member, payload: bytes
+    ) -> bytes:
+        """Return a record as bytes that take the place of ``payload``.
+
+        What a newer program has stored in fields that this one does not know is kept.
+
+        Args:
+            member, record: What to encode.
+            writer: Number of what wrote the payload, or the member that did in a transaction.
+            payload: The bytes before.
+
+        Raises:
+            EncodeError: A value can't be held.
+        """
+        try:
+            unknown = self._unknown[writer, member]
+        except KeyError:
+            unknown = self._unknown[writer, member] = self._unknown_fields(member, writer)
+        if unknown is not None:
+            kept = unknown.of(payload)
+            if kept:
+                return unknown.encode(record, kept)
+        return member.codec.encode(record)
+
+    def _unknown_fields(self, member: Member, writer: int | Member) -> UnknownFields | None:
+        if member.shape.kind == "dict":
+            return None
+        schema = writer.schema if isinstance(writer, Member) else self._schema(writer)
+        if self._store.members.of_writer(schema) is not member:
+            return None
+        is_own = writer is member or writer == member.writer_id
+        if not is_own and not self._is_newer(member, writer, schema):
+            return None
+        return unknown_fields(self._serializer(schema), member.shape, schema, self._store.evolution)
+
+    @staticmethod
+    def _is_newer(member: Member, writer: int | Member, schema: Mapping[str, Any]) -> bool:
+        """Whether a writer knows more than we: by version, by the order of the writers else."""
+        theirs, ours = schema.get("version", 1), member.schema.get("version", 1)
+        if theirs != ours:
+            return bool(theirs > ours)
+        number = writer.writer_id if isinstance(writer, Member) else writer
+        return 0 < member.writer_id < number
+
+
+def locate(error: DecodeError | EncodeError, collection: str, identity: Any) -> None:
+    """Put collection and identity, None where it is not known, into an error and its message."""
+    if not error.collection:
+        error.collection, error.identity = collection, identity
+        record = "" if identity is None else f" {identity!r}"
+        text = str(error.args[0]).removeprefix(f"{collection}: ")
+        error.args = (f"{collection}{record}: {text}",)

@@ -1,0 +1,254 @@
+"""The records of a collection as they are read: identities, cache, decoding."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from memdb._decoding import Decoding
+from memdb._members import Members
+from memdb._natural_key import NaturalKey
+from memdb._transaction import Deleted
+from memdb.errors import DecodeError, IdentityError
+from memdb.indexes import HashedIdentities, IdentityIndex, ScannedIdentities
+from memdb.indexes._identity import Identities
+from memdb.serializers import Evolution, Serializer, shape_of
+from memdb.storage import Array, Kind
+
+if TYPE_CHECKING:
+    from memdb._engine import Engine
+
+
+class Records:
+    """The records of one collection, for reading.
+
+    A record's *number* is the identity in its pointer. Without a natural key the two are the
+    same; with one, the number is a hash of it, see `memdb.indexes._keys`.
+
+    Attributes:
+        members: The classes of the records.
+        key: The natural key, None where identities are numbers.
+        cache: Number -> decoded live version. Its objects are never changed and never given
+            away; a change removes the old one. An entry is as good as proof that the database
+            is open and no transaction has touched the record, so that a hit needs no check.
+        cache_limit: The most entries, or None.
+        identities: Number -> slot of the live version.
+        collection_id: Number in the catalogue, 0 until the first write.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        name: str,
+        members: Members,
+        key: NaturalKey | None,
+        *,
+        serializer: Serializer,
+        evolution: Evolution,
+        cache_limit: int | None,
+        has_identity_index: bool,
+    ) -> None:
+        self.engine = engine
+        self.name = name
+        self.members = members
+        self.shape = members.shape
+        self.cloner = members.cloner
+        self.key = key
+        self.serializer = serializer
+        self.evolution = evolution
+        self.dict_shape = shape_of(None) if key is None else replace(shape_of(None), identity=None)
+        self.cache: dict[int, Any] = {}
+        self.cache_limit = cache_limit
+        self.decoding = Decoding(self)
+        self.collection_id = engine.collection_id(name)
+        if self.collection_id:
+            for member in members:
+                member.set_writer(
+                    self.collection_id, engine.writer_id(self.collection_id, member.schema)
+                )
+        self.identities = self._build_identities(has_identity_index)
+
+    def _build_identities(self, has_index: bool) -> Identities:
+        log = self.engine.log
+        cls: type[Any] = IdentityIndex if self.key is None else HashedIdentities
+        if not has_index:
+            cls = ScannedIdentities
+        last = log.last_identities.get(self.collection_id, 0)
+        with log.lock:
+            made: Identities = cls.build(self._own_pointers(), log.next_slot, last)
+        return made
+
+    def _own_pointers(self) -> Iterator[tuple[Array, Array]]:
+        """Give identities and slots of the collection's versions, slot 0 for a deletion."""
+        for first, pointers in self.engine.log.pointer_parts():
+            slots = np.arange(first, first + len(pointers), dtype="u4")
+            identities = pointers["identity"]
+            is_deletion = pointers["kind"] == Kind.DELETED
+            if is_deletion.any():
+                slots[is_deletion] = 0
+            is_own = pointers["collection"] == self.collection_id
+            if not is_own.all():
+                identities, slots = identities[is_own], slots[is_own]
+            yield identities, slots
+
+    # -- where a record is ---------------------------------------------------------------
+
+    def slot_of(self, number: int) -> int:
+        """Return the slot of the committed live version, 0 when there is none."""
+        slot = self.identities.find(number)
+        if self.engine.is_publishing:
+            with self.engine.log.lock:
+                slot = self.identities.find(number)
+        return slot
+
+    def is_there(self, number: int) -> bool:
+        """Whether a record has this number, as the calling context sees it."""
+        transaction = self.engine.current()
+        if transaction is not None:
+            change = transaction.find(self, number)
+            if change is not None:
+                return not isinstance(change, Deleted)
+        return self.slot_of(number) != 0
+
+    def find_number(self, identity: object) -> int:
+        """Return the number of the record with an identity, 0 when there is none."""
+        self.engine.log.raise_if_closed()
+        if self.key is None:
+            return identity if type(identity) is int and self.is_there(identity) else 0
+        try:
+            encoded = self.key.encode(identity)
+        except IdentityError:
+            # What can't be a key is the key of no record.
+            return 0
+        return self.find_encoded(encoded)
+
+    def find_encoded(self, encoded: tuple[int, bytes]) -> int:
+        """Return the number of the record with a natural key, 0 when there is none."""
+        assert self.key is not None
+        for number in self.key.numbers(encoded):
+            if self.key_at(self.key, number) == encoded:
+                return number
+        return 0
+
+    def key_at(self, key: NaturalKey, number: int) -> tuple[int, bytes] | None:
+        """Return the encoded key of the record with a number, None when there is none.
+
+        Raises:
+            DecodeError: The record can't be made, and not even its key can be told.
+        """
+        try:
+            found = self._shared(number)
+        except DecodeError as error:
+            # The record can't be read with this class, and can be deleted or replaced all the same.
+            if error.identity is None:
+                raise
+            return key.encode(error.identity)
+        return None if found is None else key.encode(key.of(found[0]))
+
+    def identity_of(self, number: int, record: Any) -> Any:
+        """Return what the user calls a stored record."""
+        return number if self.key is None else self.key.of(record)
+
+    # -- reading -------------------------------------------------------------------------
+
+    def read(self, identity: object) -> Any:
+        """Return a copy of a record, None when there is none."""
+        engine = self.engine
+        log = engine.log
+        if log.is_closed:
+            log.raise_if_closed()
+        if self.key is not None:
+            return self._read_by_key(self.key, identity)
+        if type(identity) is not int:
+            return None
+        return self._given(self._shared(identity))
+
+    def _read_by_key(self, key: NaturalKey, identity: object) -> Any:
+        try:
+            encoded = key.encode(identity)
+        except IdentityError:
+            return None
+        for number in key.numbers(encoded):
+            found = self._shared(number)
+            if found is not None and key.is_of(found[0], encoded):
+                return self._given(found)
+        return None
+
+    def _given(self, found: tuple[Any, bool] | None) -> Any:
+        if found is None:
+            return None
+        record, is_kept = found
+        return self.cloner.clone(record) if is_kept else record
+
+    def _shared(self, number: int) -> tuple[Any, bool] | None:
+        """Return a record and whether the cache has it too; None when there is none."""
+        engine = self.engine
+        log = engine.log
+        if engine.transaction is not None:
+            transaction = engine.current()
+            change = None if transaction is None else transaction.find(self, number)
+            if change is not None:
+                if isinstance(change, Deleted):
+                    return None
+                return change.member.codec.decode(change.payload, number), False
+        record = self.cache.get(number)
+        if record is not None:
+            return record, True
+        slot = self.slot_of(number)
+        if not slot:
+            return None
+        _, writer_id, _, payload = log.read(slot)
+        record = self.decoding.decode(writer_id, payload, number)
+        conforms = self.cloner.conforms
+        if self.cache_limit == 0 or (conforms is not None and not conforms(record)):
+            return record, False
+        with log.lock:
+            transaction = engine.transaction
+            is_kept = (
+                self.identities.find(number) == slot
+                and not log.is_closed
+                and (transaction is None or transaction.find(self, number) is None)
+            )
+            if is_kept:
+                self.cache[number] = record
+                if self.cache_limit is not None and len(self.cache) > self.cache_limit:
+                    self._evict()
+        return record, is_kept
+
+    def _evict(self) -> None:
+        """Shrink a bounded cache; the lock is held."""
+        cache, limit = self.cache, self.cache_limit
+        assert limit is not None
+        # The oldest sixteenth at once: cheaper than one by one, and a hit stays free.
+        for identity in list(islice(cache, len(cache) - limit + limit // 16)):
+            cache.pop(identity, None)
+
+    def record_at(self, slot: int) -> Any:
+        """Return a new object of any version that has bytes."""
+        identity, writer_id, _, payload = self.engine.log.read(slot)
+        return self.decoding.decode(writer_id, payload, identity)
+
+    def keep(self, rows: list[tuple[int, int, Any]]) -> set[int]:
+        """Put decoded records into an unbounded cache; return the identities of those taken.
+
+        Left out are those that changed meanwhile, that the open transaction has changed, and
+        those that the cloner could not copy safely by their annotations.
+        """
+        conforms, log = self.cloner.conforms, self.engine.log
+        taken: set[int] = set()
+        with log.lock:
+            transaction = self.engine.transaction
+            for identity, slot, record in rows:
+                if (
+                    self.identities.find(identity) == slot
+                    and not log.is_closed
+                    and (transaction is None or transaction.find(self, identity) is None)
+                    and (conforms is None or conforms(record))
+                ):
+                    self.cache[identity] = record
+                    taken.add(identity)
+        return taken

@@ -1,0 +1,589 @@
+"""Evolve: read the records of any form that a class has had as records of the class of now.
+
+What a record goes through, as far as it needs to: stored bytes; a plain dict in the writer's own
+field names and types; `upgrades`, or `upgrade`; `renames`; `converters` and the conversions of
+`memdb.serializers._convert`; defaults; the record. Most writers need only defaults, and some need
+renames: for these there is a generated decoder, and the way over the dict is taken only if that
+refuses a record.
+"""
+
+from __future__ import annotations
+
+import copy
+import enum
+import typing
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from memdb.errors import ConfigError, DecodeError
+from memdb.serializers._build import Builder, Trail
+from memdb.serializers._convert import Converter
+from memdb.serializers._enums import is_by_name
+from memdb.serializers._generate import GeneratedSerializer
+from memdb.serializers._pickle import PickleSerializer
+from memdb.serializers._plan import mentions_any
+from memdb.serializers._protocol import Serializer
+from memdb.serializers._pydantic import EXTRA, FIELDS_SET, STATE_NAMES, allows_extra
+from memdb.serializers._shape import (
+    IMMUTABLE,
+    FieldShape,
+    Shape,
+    is_union,
+    reachable,
+    shape_of,
+)
+from memdb.serializers._writer import (
+    WorldRecord,
+    as_dicts,
+    as_plain,
+    fields_of_writer,
+    shape_of_writer,
+    without_state,
+    writer_schema,
+)
+
+Upgrade = Callable[[dict[str, Any]], dict[str, Any] | None]
+Decode = Callable[[bytes, int], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Evolution:
+    """What a program declares of how a class has changed.
+
+    Attributes:
+        version: The version of the class; only functions in ``upgrades`` need one.
+        renames: Old name of a field -> the name that it has now.
+        converters: Name of a field as it is now -> function of the stored value (nested records as
+            dicts, Enum members as their values), for records that hold another type of the field,
+            and for values that don't convert by themselves.
+        upgrade: A function of a record as a dict, which it changes in place or returns, for
+            records that were written by another form of the class.
+        upgrades: The same for each version from 2 on: called in order for records of lower ones.
+    """
+
+    version: int = 1
+    renames: Mapping[str, str] = field(default_factory=dict)
+    converters: Mapping[str, Callable[[Any], Any]] = field(default_factory=dict)
+    upgrade: Upgrade | None = None
+    upgrades: Mapping[int, Upgrade] = field(default_factory=dict)
+
+    def validate(self, *shapes: Shape) -> None:
+        """Check the declarations, and against the classes of the collection if they are given.
+
+        Raises:
+            ConfigError: One is of a wrong type, contradicts another, or names no field.
+        """
+        if type(self.version) is not int or self.version < 1:
+            raise ConfigError(f"version must be an int from 1 on, not {self.version!r}.")
+        _check_mapping("renames", self.renames, str, lambda v: type(v) is str, "a field's name")
+        _check_mapping("converters", self.converters, str, callable, "a function")
+        _check_mapping("upgrades", self.upgrades, int, callable, "a function")
+        if self.upgrade is not None and not callable(self.upgrade):
+            raise ConfigError(f"upgrade must be a function, not {self.upgrade!r}.")
+        if self.upgrade is not None and self.upgrades:
+            raise ConfigError("upgrade and upgrades contradict each other. Declare one of them.")
+        for version in self.upgrades:
+            if not 2 <= version <= self.version:
+                raise ConfigError(
+                    f"upgrades has a function for version {version}, and the class is of version "
+                    f"{self.version}. Each key is the version that its function leads to: from 2 "
+                    "to version=."
+                )
+        for old in self.renames:
+            if self.new_name(old) == old:
+                raise ConfigError(f"renames leads from {old!r} back to it. Leave it out.")
+        classes = [shape for shape in shapes if shape.kind != "dict" or shape.fields]
+        if classes:
+            self._check_names(classes)
+        elif shapes and self.converters:
+            raise ConfigError(
+                "converters are for the fields of a class; plain dicts declare no types. Use "
+                "upgrade= or upgrades=."
+            )
+
+    def _check_names(self, shapes: list[Shape]) -> None:
+        names = {one.name for shape in shapes for one in shape.payload_fields}
+        for old in self.renames:
+            new = self.new_name(old)
+            if new not in names:
+                raise ConfigError(
+                    f"renames has {old!r}: {new!r}, and no class has a stored field {new!r}."
+                )
+            for shape in shapes:
+                own = {one.name for one in shape.fields}
+                if old in own and new in own:
+                    raise ConfigError(
+                        f"renames has {old!r}: {new!r}, and {shape.name} has a field {old!r} "
+                        "too. What was stored under a name that means something else now, "
+                        "upgrade= can tell apart."
+                    )
+        for name in self.converters:
+            if name not in names:
+                raise ConfigError(
+                    f"converters has {name!r}, and no class has a stored field {name!r}."
+                )
+
+    def new_name(self, name: str) -> str:
+        """Return what a field is called now; the same name if it leads in a circle."""
+        found = name
+        for _ in self.renames:
+            if found not in self.renames:
+                return found
+            found = self.renames[found]
+        return name if found in self.renames else found
+
+    def functions_for(
+        self, writer: Mapping[str, Any], *, is_same: bool
+    ) -> list[tuple[str, Upgrade]]:
+        """Return the functions that records of a writer go through, with what to call them.
+
+        Args:
+            writer: The schema that they were written with.
+            is_same: Whether it is of the same form as the class of now.
+        """
+        written = writer.get("version", 1)
+        if self.upgrade is not None:
+            is_older = written < self.version or (written == self.version and not is_same)
+            return [(f"upgrade={_name(self.upgrade)}", self.upgrade)] if is_older else []
+        return [
+            (f"upgrades[{version}]={_name(function)}", function)
+            for version, function in sorted(self.upgrades.items())
+            if written < version <= self.version
+        ]
+
+
+def _check_mapping(
+    name: str, found: Any, key: type, is_value: Callable[[Any], bool], what: str
+) -> None:
+    if not isinstance(found, Mapping):
+        raise ConfigError(f"{name} must be a dict, not {found!r}.")
+    for one, value in found.items():
+        if type(one) is not key or not is_value(value):
+            raise ConfigError(
+                f"{name} must lead from {'a version' if key is int else 'a field name'} to {what};"
+                f" it has {one!r}: {value!r}."
+            )
+
+
+def _name(function: Any) -> str:
+    return str(getattr(function, "__qualname__", type(function).__name__))
+
+
+# -- comparing schemas -------------------------------------------------------------------------
+
+
+def is_current(schema: Mapping[str, Any], writer: Mapping[str, Any]) -> bool:
+    """Return whether records of a writer are as they would be written now.
+
+    Args:
+        schema: The writer schema of the class of now.
+        writer: The one that the records were written with. If it is of a file that knows nothing of
+            nested classes, they are taken to be the same.
+    """
+    return (
+        all(schema.get(key) == writer.get(key) for key in ("serializer", "tag"))
+        and _is_same_form(schema, writer)
+        and schema.get("version", 1) == writer.get("version", 1)
+        and schema["fields"] == writer["fields"]
+    )
+
+
+def _is_same_form(schema: Mapping[str, Any], writer: Mapping[str, Any]) -> bool:
+    """Whether two schemas say the same of the fields, whatever their order."""
+    if (schema["kind"] == "dict") != (writer["kind"] == "dict"):
+        return False
+    if dict(schema["fields"]) != dict(writer["fields"]):
+        return False
+    if "records" not in writer and "enums" not in writer:
+        return True
+    return all(schema.get(key, {}) == writer.get(key, {}) for key in ("records", "enums"))
+
+
+def _is_fast(theirs: Shape, ours: Shape, renames: Mapping[str, str]) -> bool:
+    """Whether the generated decoder reads all that a writer may have packed without names.
+
+    Args:
+        theirs: The world of the writer.
+        ours: The world of the class of now, so that both come from texts.
+        renames: The field names that have changed.
+    """
+    annotations = {field.name: field.annotation for field in ours.fields}
+    for one in theirs.fields:
+        name = renames.get(one.name, one.name)
+        if name not in annotations:
+            continue
+        now = annotations[name]
+        if is_union(now) and not is_union(one.annotation):
+            others = [part for part in typing.get_args(now) if part is not type(None)]
+            now = others[0] if len(others) == 1 else now
+        if not (_is_like(one.annotation, now, {}) or _says_more(one.annotation, now)):
+            return False
+    return True
+
+
+def _is_like(theirs: Any, ours: Any, seen: dict[tuple[Any, Any], bool]) -> bool:
+    """Whether two annotations of two worlds lead to the same bytes."""
+    if theirs is ours or theirs == ours:
+        return True
+    if (theirs, ours) in seen:
+        return True
+    if typing.get_args(theirs) or typing.get_args(ours):
+        parts, other_parts = typing.get_args(theirs), typing.get_args(ours)
+        return (
+            (typing.get_origin(theirs) == typing.get_origin(ours) or is_union(theirs))
+            and is_union(theirs) == is_union(ours)
+            and len(parts) == len(other_parts)
+            and all(_is_like(a, b, seen) for a, b in zip(parts, other_parts, strict=True))
+        )
+    if not isinstance(theirs, type) or not isinstance(ours, type):
+        return False
+    if issubclass(theirs, enum.Enum) and issubclass(ours, enum.Enum):
+        return _packing(theirs) == _packing(ours)
+    if not (issubclass(theirs, WorldRecord) and issubclass(ours, WorldRecord)):
+        return False
+    seen[theirs, ours] = True
+    now = ours.__annotations__
+    return all(
+        _is_like(annotation, now[name], seen)
+        for name, annotation in theirs.__annotations__.items()
+        if name in now
+    )
+
+
+def _says_more(theirs: Any, ours: Any) -> bool:
+    """Whether the writer's type stands in for what the annotation of now leaves open."""
+    if mentions_any(theirs) or _has_classes(theirs):
+        return False
+    if ours is Any:
+        return True
+    if theirs == ours:
+        return True
+    origin = typing.get_origin(theirs)
+    parts, other_parts = typing.get_args(theirs), typing.get_args(ours)
+    if origin is None or is_union(theirs) or origin is not (typing.get_origin(ours) or ours):
+        return False
+    return not other_parts or (
+        len(parts) == len(other_parts)
+        and all(_says_more(a, b) for a, b in zip(parts, other_parts, strict=True))
+    )
+
+
+def _has_classes(annotation: Any) -> bool:
+    if isinstance(annotation, type) and issubclass(annotation, enum.Enum | WorldRecord):
+        return True
+    return any(_has_classes(part) for part in typing.get_args(annotation))
+
+
+def _packing(cls: type[enum.Enum]) -> object:
+    """Return what tells apart the ways in which an Enum class may be packed."""
+    types = {type(member.value) for member in cls}
+    return issubclass(cls, enum.Flag), is_by_name(cls), types if len(types) == 1 else None
+
+
+# -- decoders ----------------------------------------------------------------------------------
+
+
+def make_decoder(
+    serializer: Serializer, shape: Shape, writer: Mapping[str, Any], evolution: Evolution
+) -> Decode:
+    """Return the decoder for the bytes of a writer.
+
+    Args:
+        serializer: What they were written with, a user's own too.
+        shape: The class as it is now.
+        writer: The schema that they were written with.
+        evolution: What the program declares.
+
+    Returns:
+        A function like ``Codec.decode``.
+    """
+    ours = writer_schema(shape, serializer)
+    is_same = _is_same_form(ours, writer)
+    functions = evolution.functions_for(writer, is_same=is_same)
+    renames = renames_for(shape, writer, evolution)
+    if shape.kind == "dict":
+        if not functions and not renames and (is_same or not shape.fields):
+            return serializer.codec(shape, writer).decode
+        return _Path(serializer, shape, ours, writer, evolution, functions).decode
+    before = {evolution.new_name(name): text for name, text in writer["fields"]}
+    retyped = [n for n, text in ours["fields"] if before.get(n, text) != text]
+    if not isinstance(serializer, GeneratedSerializer):
+        is_declared = functions or renames or any(name in evolution.converters for name in retyped)
+        is_ours = isinstance(serializer, PickleSerializer)
+        if is_declared or (is_ours and (retyped or writer["kind"] == "dict")):
+            return _Path(serializer, shape, ours, writer, evolution, functions).decode
+        return serializer.codec(shape, writer).decode
+    path = _Path(serializer, shape, ours, writer, evolution, functions)
+    if (
+        functions
+        or writer["kind"] == "dict"
+        or any(name in evolution.converters for name in retyped)
+        or not _is_fast(path.world, shape_of_writer(ours, identity=None), renames)
+    ):
+        return path.decode
+    return serializer.decoder(shape, writer, renames, path.decode_after)
+
+
+def renames_for(shape: Shape, writer: Mapping[str, Any], evolution: Evolution) -> dict[str, str]:
+    """Return the renames that concern a writer."""
+    if writer["kind"] == "dict" and not writer["fields"]:
+        return {old: evolution.new_name(old) for old in evolution.renames}
+    names = {name for name, _ in writer["fields"]}
+    own = {one.name for one in shape.payload_fields}
+    renames: dict[str, str] = {}
+    for old in evolution.renames:
+        new = evolution.new_name(old)
+        if old in names and new not in names and (new in own or not shape.fields):
+            renames.setdefault(old, new)
+    return renames
+
+
+class _Path:
+    """The way from stored bytes to a record over a plain dict."""
+
+    def __init__(
+        self,
+        serializer: Serializer,
+        shape: Shape,
+        ours: Mapping[str, Any],
+        writer: Mapping[str, Any],
+        evolution: Evolution,
+        functions: list[tuple[str, Upgrade]],
+    ) -> None:
+        self._shape = shape
+        self._evolution = evolution
+        self._functions = functions
+        self._tag = writer.get("tag")
+        self._converter = Converter(shape)
+        self._build = None if shape.kind == "dict" else Builder(shape)
+        if "records" not in writer and "enums" not in writer:
+            # A file of before they were described: taken to be as they are now.
+            writer = {**{key: ours.get(key, {}) for key in ("records", "enums")}, **writer}
+        self.world = shape_of_writer(writer, identity=None)
+        fields = self.world.fields
+        self._read: Decode
+        if isinstance(serializer, GeneratedSerializer):
+            self._read = serializer.world_decoder(self.world, writer)
+        elif isinstance(serializer, PickleSerializer):
+            # Its nested records are of classes of now.
+            fields = fields_of_writer(writer, reachable(shape))
+            self._read = lambda data, identity: serializer.values_of(data, shape.name)
+        else:
+            plain = replace(shape_of(None), identity=None)
+            self._read = serializer.codec(plain, writer).decode
+        self._written = {one.name: one.annotation for one in fields}
+        if writer["kind"] != "dict":
+            # What a payload holds beside its writer's fields a newer program has put there.
+            self._written = {
+                one.name: one.annotation for one in shape.payload_fields
+            } | self._written
+        texts = {evolution.new_name(name): text for name, text in writer["fields"]}
+        now = dict(ours["fields"])
+        self._retyped = {name for name, text in texts.items() if now.get(name, text) != text}
+        # Values of these are of now as they were stored.
+        self._settled = {
+            evolution.new_name(one.name): one.annotation
+            for one in fields
+            if evolution.new_name(one.name) not in self._retyped
+            and not _has_classes(one.annotation)
+            and not mentions_any(one.annotation)
+        }
+
+    def decode(self, data: bytes, identity: int) -> Any:
+        """Return the record of a payload.
+
+        Raises:
+            DecodeError: It can't be made into the class of now.
+        """
+        return self._finish(self._read(data, identity), identity)
+
+    def decode_after(self, data: bytes, identity: int, error: DecodeError) -> Any:
+        """Return the record of a payload that the generated decoder has refused.
+
+        Raises:
+            DecodeError: That of the decoder if the payload itself is wrong, else one that says
+                more.
+        """
+        try:
+            stored = self._read(data, identity)
+        except DecodeError:
+            raise error from error.__cause__
+        return self._finish(stored, identity)
+
+    def _finish(self, stored: Any, identity: int) -> Any:
+        if type(stored) is not dict:
+            raise DecodeError(
+                f"the payload does not come back as a dict, but as {type(stored).__qualname__}. "
+                "Its serializer can't read records of a class without the class."
+            )
+        try:
+            if self._functions:
+                values = self._upgraded(stored, identity)
+            else:
+                values = {n: (value, self._written.get(n, Any)) for n, value in stored.items()}
+            values = self._renamed(values)
+            if self._build is None:
+                return self._dict(values, identity)
+            return self._record(values, identity)
+        except DecodeError:
+            raise
+        except Exception as error:
+            raise DecodeError(
+                f"the stored record can't be made into {self._shape.name} "
+                f"({type(error).__name__}). Change it in a function declared as upgrade= or in "
+                "upgrades=."
+            ) from error
+
+    # -- upgrades
+
+    def _upgraded(self, stored: dict[str, Any], identity: int) -> dict[str, tuple[Any, Any]]:
+        """Return the values after the program's functions, with what is known of their types."""
+        values = dict(without_state(stored.items()))
+        given = {name: as_plain(value) for name, value in values.items()}
+        record = dict(given)
+        if self._shape.identity is not None:
+            record.setdefault(self._shape.identity, identity)
+        if self._tag is not None:
+            record["__class__"] = self._tag
+        for label, function in self._functions:
+            record = self._called(label, function, record)
+        if self._shape.kind != "dict" or self._shape.fields:
+            record.pop("__class__", None)
+        after = {}
+        for name, value in record.items():
+            if name in given and _is_untouched(value, given[name], values[name]):
+                after[name] = values[name], self._written.get(name, Any)
+            else:
+                after[name] = _own(value), Any
+        return after
+
+    @staticmethod
+    def _called(label: str, function: Upgrade, record: dict[str, Any]) -> dict[str, Any]:
+        try:
+            result = function(record)
+        except Exception as error:
+            raise DecodeError(
+                f"{label} raised {type(error).__name__} for a stored record. It must take every "
+                "record of a lower version, or of another form of the class."
+            ) from error
+        if result is None:
+            return record
+        if not isinstance(result, dict):
+            raise DecodeError(
+                f"{label} returned a value of type {type(result).__qualname__}. It must return "
+                "the dict of the record's fields, or change the one it is given and return None."
+            )
+        return result
+
+    def _renamed(self, values: dict[str, tuple[Any, Any]]) -> dict[str, tuple[Any, Any]]:
+        for old in self._evolution.renames:
+            new = self._evolution.new_name(old)
+            if old in values and new not in values and self._is_name(new):
+                values = {new if name == old else name: item for name, item in values.items()}
+        if FIELDS_SET in values and self._evolution.renames:
+            names, written = values[FIELDS_SET]
+            values[FIELDS_SET] = [self._evolution.new_name(name) for name in names], written
+        return values
+
+    def _is_name(self, name: str) -> bool:
+        fields = self._shape.payload_fields
+        return not fields or any(one.name == name for one in fields)
+
+    # -- the record
+
+    def _record(self, values: dict[str, tuple[Any, Any]], identity: int) -> Any:
+        assert self._build is not None
+        made: dict[str, Any] = {}
+        for one in self._shape.payload_fields:
+            trail: Trail = (None, f".{one.name}")
+            if one.name in values:
+                value, written = values.pop(one.name)
+                made[one.name] = self._converted(one, value, written, trail)
+            else:
+                made[one.name] = self._converter.default(one, self._shape.name, trail)
+        if self._shape.kind == "pydantic":
+            made |= self._state(values)
+        return self._build(made, identity)
+
+    def _state(self, values: dict[str, tuple[Any, Any]]) -> dict[str, Any]:
+        """Return what a model holds beside its fields, of what is left of the stored record."""
+        state = {name: values[name][0] for name in STATE_NAMES if name in values}
+        if self._functions and allows_extra(self._shape.cls):
+            # Fields that the class had and has no more are no extra values.
+            known = {*self._written, self._shape.identity}
+            state[EXTRA] = {n: value for n, (value, _) in values.items() if n not in known}
+        if FIELDS_SET in state:
+            own = {one.name for one in self._shape.fields}
+            gone = {self._evolution.new_name(name) for name in self._written} - own
+            state[FIELDS_SET] = [name for name in state[FIELDS_SET] if name not in gone]
+        if EXTRA in state:
+            state[EXTRA] = self._converter.convert(state[EXTRA], Any, Any, None)
+        return state
+
+    def _converted(self, one: FieldShape, value: Any, written: Any, trail: Trail) -> Any:
+        if written is not Any and written is self._settled.get(one.name):
+            return value
+        converter = self._evolution.converters.get(one.name)
+        if converter is None:
+            return self._converter.convert(value, one.annotation, written, trail)
+        if one.name not in self._retyped:
+            try:
+                return self._converter.convert(value, one.annotation, written, trail)
+            except DecodeError:
+                # What the annotation promised does not hold for this value any more.
+                pass
+        try:
+            value = _own(converter(as_dicts(value)))
+        except Exception as error:
+            raise DecodeError(
+                f"{one.name}: converters[{one.name!r}]={_name(converter)} raised "
+                f"{type(error).__name__} for a stored value of type "
+                f"{type(value).__qualname__}. It must take every value that was stored.",
+                field=one.name,
+            ) from error
+        return self._converter.convert(value, one.annotation, Any, trail)
+
+    def _dict(self, values: dict[str, tuple[Any, Any]], identity: int) -> dict[str, Any]:
+        """Return a plain dict, or a TypedDict, which is one with annotations for some keys."""
+        fields = {one.name: one for one in self._shape.payload_fields}
+        made: dict[str, Any] = {}
+        for name, (value, written) in values.items():
+            if name in fields:
+                made[name] = self._converted(fields[name], value, written, (None, f".{name}"))
+            elif name not in STATE_NAMES:
+                made[name] = as_dicts(value)
+        if self._tag is not None and not fields:
+            made = {"__class__": self._tag, **made}
+        if self._shape.identity is not None and self._shape.identity not in self._written:
+            made.pop(self._shape.identity, None)
+            made[self._shape.identity] = identity
+        return made
+
+
+def _own(value: Any) -> Any:
+    """Return a value of the program's that no other record shares."""
+    return value if type(value) in IMMUTABLE else copy.deepcopy(value)
+
+
+def _is_untouched(value: Any, given: Any, stored: Any) -> bool:
+    """Whether a function has left a value as it was given it."""
+    if type(value) in IMMUTABLE:
+        return value is given
+    return _is_equal(value, as_plain(stored))
+
+
+def _is_equal(one: Any, other: Any) -> bool:
+    """Whether two values are the same in value and type; False if that can't be told."""
+    if type(one) is not type(other):
+        return False
+    if isinstance(one, dict):
+        pairs = zip(one.items(), other.items(), strict=False)
+        return len(one) == len(other) and all(_is_equal(a, b) for a, b in pairs)
+    if isinstance(one, list | tuple):
+        return len(one) == len(other) and all(map(_is_equal, one, other))
+    try:
+        return one is other or bool(one == other)
+    except Exception:
+        # An array, say, that has no truth.
+        return False

@@ -1,0 +1,208 @@
+"""Unknown fields: what a newer program has stored that the class of this one has no field for.
+
+When this program changes such a record it writes the unknown fields again, beside its own: as an
+exact payload of its own writer, with names in it that the writer schema does not have. Nothing is
+decoded for it; the plain form of the exact tier is carried over as it is.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterator, Mapping
+from typing import Any, Protocol
+
+from memdb.errors import EncodeError, RecordTypeError
+from memdb.serializers._evolve import Evolution, renames_for
+from memdb.serializers._exact import ExactTier
+from memdb.serializers._generate import GeneratedSerializer, wrong_class
+from memdb.serializers._pickle import PROTOCOL, PickleSerializer
+from memdb.serializers._protocol import Serializer
+from memdb.serializers._pydantic import STATE_NAMES
+from memdb.serializers._shape import Shape, kind_of, reachable, shape_of
+from memdb.serializers._writer import shape_of_writer, writer_schema
+
+# Where an unknown field is: from the outermost field to it, each step the container that it is
+# in, as `_mapping_in` knows it, and the name or key there.
+_Steps = tuple[tuple[str, str], ...]
+
+
+class UnknownFields(Protocol):
+    """Takes the unknown fields out of the payloads of one writer, and puts them into new ones."""
+
+    def of(self, data: bytes) -> Mapping[Any, Any] | None:
+        """Return what a payload holds that the class has no field for; None if that is nothing."""
+        ...
+
+    def encode(self, record: Any, unknown: Mapping[Any, Any]) -> bytes:
+        """Return a record as bytes, with what ``of`` has found beside its own fields.
+
+        Raises:
+            EncodeError: A value can't be held.
+            RecordTypeError: The record is not exactly of the class.
+        """
+        ...
+
+
+def unknown_fields(
+    serializer: Serializer,
+    shape: Shape,
+    writer: Mapping[str, Any],
+    evolution: Evolution,
+    *,
+    into: Serializer | None = None,
+) -> UnknownFields | None:
+    """Return what takes the unknown fields of a writer's payloads over into new ones.
+
+    Args:
+        serializer: What the payloads were written with.
+        shape: The class as it is now.
+        writer: The schema that they were written with.
+        evolution: What the program declares: a renamed field is not unknown.
+        into: What the new payloads are written with; the same if not given.
+
+    Returns:
+        None where nothing can be unknown or nothing can be kept: for plain dicts, a user's own
+        serializer, and from pickle into another or back.
+    """
+    into = serializer if into is None else into
+    if shape.kind == "dict" or writer["kind"] == "dict":
+        return None
+    renames = renames_for(shape, writer, evolution)
+    if isinstance(serializer, GeneratedSerializer) and isinstance(into, GeneratedSerializer):
+        return _Exact(serializer, shape, writer, renames, into)
+    if isinstance(serializer, PickleSerializer) and isinstance(into, PickleSerializer):
+        return _Pickled(into, shape, renames)
+    return None
+
+
+class _Exact:
+    """Unknown fields in the plain form of the exact tier; nested ones too, but in no list."""
+
+    def __init__(
+        self,
+        serializer: GeneratedSerializer,
+        shape: Shape,
+        writer: Mapping[str, Any],
+        renames: Mapping[str, str],
+        into: GeneratedSerializer,
+    ) -> None:
+        self._serializer = serializer
+        self._into = into
+        self._shape = shape
+        self._tier = ExactTier(shape)
+        known = {name: cls for name, cls in reachable(shape).items() if kind_of(cls) is not None}
+        self._names = {
+            name: {field.name for field in shape_of(cls).fields}
+            for name, cls in {**known, **shape.aliases}.items()
+            if kind_of(cls) is not None
+        }
+        self._own = {field.name for field in shape.fields} | set(renames) | set(STATE_NAMES)
+        world = shape_of_writer(writer, identity=None)
+        self._world_tier = ExactTier(world)
+        self._decode_world = serializer.world_decoder(world, writer)
+        # A payload of the fast tier holds just what its writer schema says.
+        now = writer_schema(shape, serializer).get("records", {})
+        self._has_more = any(name not in self._own for name, _ in writer["fields"]) or any(
+            {field for field, _ in fields} - {field for field, _ in now.get(name, fields)}
+            for name, fields in writer.get("records", {}).items()
+        )
+
+    def of(self, data: bytes) -> Mapping[_Steps, Any] | None:
+        data = bytes(data)
+        plain = self._serializer.exact_plain(data)
+        if plain is None:
+            if not self._has_more:
+                return None
+            values = self._decode_world(data, 0)
+            plain = {name: self._world_tier.to_plain(value) for name, value in values.items()}
+        if type(plain) is not dict:
+            return None
+        return dict(self._unknown(plain, "", self._own, ())) or None
+
+    def _unknown(
+        self, fields: Mapping[str, Any], container: str, names: set[str], steps: _Steps
+    ) -> Iterator[tuple[_Steps, Any]]:
+        for name, item in fields.items():
+            inner = (*steps, (container, name))
+            if name in names:
+                yield from self._unknown_in(item, inner)
+            else:
+                yield inner, item
+
+    def _unknown_in(self, plain: Any, steps: _Steps) -> Iterator[tuple[_Steps, Any]]:
+        if type(plain) is dict:
+            for key, item in plain.items():
+                yield from self._unknown_in(item, (*steps, (_DICT, key)))
+        elif type(plain) is not list or not plain:
+            return
+        elif plain[0] == "dict":
+            for key, item in plain[1:]:
+                yield from self._unknown_in(item, (*steps, (_PAIRS, repr(key))))
+        elif plain[0] == "record":
+            _, name, fields = plain
+            names = self._names.get(name)
+            if names is not None:
+                yield from self._unknown(fields, name, names | set(STATE_NAMES), steps)
+
+    def encode(self, record: Any, unknown: Mapping[_Steps, Any]) -> bytes:
+        if type(record) is not self._shape.cls:
+            raise RecordTypeError(wrong_class(record, self._shape))
+        plain = self._tier.fields_to_plain(record)
+        for steps, item in unknown.items():
+            _put(plain, steps, item)
+        return self._into.exact_bytes(plain)
+
+
+# The container of a step: "" is the record itself, and a name a nested record of that class.
+_DICT, _PAIRS = "{}", "[]"
+
+
+def _put(plain: dict[str, Any], steps: _Steps, item: Any) -> None:
+    """Put an unknown field to where it was, if there is still such a place."""
+    place: Any = plain
+    for container, key in steps[:-1]:
+        mapping = _mapping_in(place, container)
+        if mapping is None or key not in mapping:
+            return
+        place = mapping[key]
+    container, key = steps[-1]
+    fields = _mapping_in(place, container)
+    if fields is not None:
+        fields.setdefault(key, item)
+
+
+def _mapping_in(place: Any, container: str) -> dict[str, Any] | None:
+    """Return the fields or items of a container of this kind, None if it is another."""
+    if container in ("", _DICT):
+        return place if type(place) is dict else None
+    if type(place) is not list:
+        return None
+    if container == _PAIRS:
+        return {repr(key): item for key, item in place[1:]} if place[:1] == ["dict"] else None
+    return place[2] if place[:2] == ["record", container] else None
+
+
+class _Pickled:
+    """Unknown fields of pickles: the values of names that the class has not."""
+
+    def __init__(
+        self, serializer: PickleSerializer, shape: Shape, renames: Mapping[str, str]
+    ) -> None:
+        self._serializer = serializer
+        self._shape = shape
+        self._codec = serializer.codec(shape)
+        self._own = {field.name for field in shape.fields} | set(renames) | set(STATE_NAMES)
+
+    def of(self, data: bytes) -> Mapping[str, Any] | None:
+        values = self._serializer.values_of(data, self._shape.name)
+        return {name: value for name, value in values.items() if name not in self._own} or None
+
+    def encode(self, record: Any, unknown: Mapping[str, Any]) -> bytes:
+        values = self._serializer.values_of(self._codec.encode(record), self._shape.name)
+        try:
+            return pickle.dumps({**values, **unknown}, PROTOCOL)
+        except Exception as error:
+            raise EncodeError(
+                f"the unknown fields of the record can't be pickled again ({type(error).__name__})."
+                " Update it with the program that has written them."
+            ) from error

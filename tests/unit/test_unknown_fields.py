@@ -1,0 +1,314 @@
+"""What a newer program has stored survives when an older one changes the record."""
+
+import enum
+from dataclasses import dataclass, field, make_dataclass, replace
+from datetime import date
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from memdb.errors import EncodeError, RecordTypeError
+from memdb.serializers import (
+    Evolution,
+    get_serializer,
+    make_decoder,
+    shape_of,
+    unknown_fields,
+)
+from tests.support.evolving import WAYS, encode, schema_of
+from tests.support.exact import assert_exact
+
+Way = tuple[str, str]
+
+
+class Mood(enum.Enum):
+    GOOD = "good"
+
+
+@dataclass
+class Street:
+    name: str
+    number: int = 1
+
+
+@dataclass
+class Zip:
+    code: str
+
+
+@dataclass
+class NewStreet:
+    name: str
+    number: int = 1
+    zip_code: Zip | None = None
+
+
+NewStreet.__qualname__ = "Street"
+
+
+@dataclass
+class Person:
+    """As the older program knows it."""
+
+    name: str
+    street: Street | None = None
+    streets: dict[str, Street] = field(default_factory=dict)
+    odd: Any = None
+    id: int = 0
+
+
+@dataclass
+class NewPerson:
+    """As the newer program knows it."""
+
+    name: str
+    born: date
+    street: NewStreet | None = None
+    streets: dict[str, NewStreet] = field(default_factory=dict)
+    mood: Mood | None = None
+    price: Decimal = Decimal(0)
+    odd: Any = None
+    id: int = 0
+
+
+def changed(
+    way: Way, record: Any, change: Any, *, new: Any = NewPerson, old: Any = Person, **evolution: Any
+) -> Any:
+    """Return a newer program's record after an older one has changed it, as the newer reads it."""
+    spec, tier = way
+    serializer = get_serializer(spec)
+    data, schema = encode(spec, tier, record), schema_of(spec, new)
+    declared = Evolution(**evolution)
+    seen = make_decoder(serializer, shape_of(old), schema, declared)(data, 7)
+    change(seen)
+    unknown = unknown_fields(serializer, shape_of(old), schema, declared)
+    assert unknown is not None
+    kept = unknown.of(data)
+    assert kept is not None
+    written = unknown.encode(seen, kept)
+    # The older program goes on reading and changing what it has written.
+    own = unknown_fields(serializer, shape_of(old), schema_of(spec, old), declared)
+    assert own is not None
+    seen = make_decoder(serializer, shape_of(old), schema_of(spec, old), declared)(written, 7)
+    assert_exact(serializer.codec(shape_of(old)).decode(written, 7), seen)
+    kept = own.of(written)
+    assert kept is not None
+    written = own.encode(seen, kept)
+    return make_decoder(serializer, shape_of(new), schema_of(spec, old), Evolution())(written, 7)
+
+
+def rename(record: Any) -> None:
+    """Change the field that both programs know."""
+    record.name = "changed"
+
+
+@pytest.fixture(params=WAYS, ids="-".join)
+def way(request: pytest.FixtureRequest) -> Way:
+    """A serializer and a tier."""
+    return request.param  # type: ignore[no-any-return]
+
+
+@pytest.fixture(params=[way for way in WAYS if way[0] != "pickle"], ids="-".join)
+def exact_way(request: pytest.FixtureRequest) -> Way:
+    """A serializer that holds values by their own description, and a tier."""
+    return request.param  # type: ignore[no-any-return]
+
+
+def test_unknown_fields_are_kept(way: Way) -> None:
+    """What only the newer class has comes back exactly as it was, the rest as changed."""
+    record = NewPerson("n", date(2000, 1, 1), mood=Mood.GOOD, price=Decimal("1.10"))
+
+    actual = changed(way, record, rename)
+    assert_exact(actual, replace(record, name="changed", id=7))
+
+
+def test_nested_unknown_fields_are_kept(exact_way: Way) -> None:
+    """Inside nested records too, directly or by the key of a dict."""
+    street = NewStreet("s", 2, Zip("z"))
+    record = NewPerson(
+        "n", date(2000, 1, 1), street, {"a": street, "b": NewStreet("t", 3, Zip("y"))}
+    )
+
+    def change(seen: Person) -> None:
+        assert seen.street is not None
+        seen.street.number = 5
+        seen.streets["a"].number = 6
+        del seen.streets["b"]
+        seen.streets["c"] = Street("u")
+
+    expected = NewPerson(
+        "n",
+        date(2000, 1, 1),
+        NewStreet("s", 5, Zip("z")),
+        {"a": NewStreet("s", 6, Zip("z")), "c": NewStreet("u")},
+        id=7,
+    )
+    assert_exact(changed(exact_way, record, change), expected)
+
+
+def test_a_nested_record_that_is_gone_takes_its_fields_along(exact_way: Way) -> None:
+    """There is no place any more for what was unknown in a record that was removed."""
+    record = NewPerson("n", date(2000, 1, 1), NewStreet("s", 2, Zip("z")))
+
+    def change(seen: Person) -> None:
+        seen.street = None
+
+    assert_exact(changed(exact_way, record, change), replace(record, street=None, id=7))
+
+
+def test_another_class_in_its_place_takes_no_fields() -> None:
+    """What was unknown in a record of one class is not put into one of another."""
+    lane = make_dataclass("Lane", [("name", str), ("zip_code", Any, None)])
+    lane.__qualname__ = "Lane"
+    old = make_dataclass("Old", [("v", Street | lane)])
+    new = make_dataclass("New", [("v", NewStreet | lane)])
+    record = new(NewStreet("s", 1, Zip("z")))
+    spec = "json"
+    serializer = get_serializer(spec)
+    data, schema = encode(spec, "exact", record), schema_of(spec, new)
+    unknown = unknown_fields(serializer, shape_of(old), schema, Evolution())
+    assert unknown is not None
+    kept = unknown.of(data)
+    assert kept is not None
+    expected = b'["exact",{"v":["record","Lane",{"name":"l","zip_code":null}]}]'
+
+    assert unknown.encode(old(lane("l")), kept) == expected
+
+
+def test_keys_that_are_no_text(exact_way: Way) -> None:
+    """Nested unknown fields are found again under keys of any type."""
+    old = make_dataclass("Old", [("v", dict[date, Street]), ("id", int, 0)])
+    new = make_dataclass("New", [("v", dict[date, NewStreet]), ("id", int, 0)])
+    one, two = date(2000, 1, 1), date(2000, 1, 2)
+    way = (exact_way[0], "exact")
+
+    def change(seen: Any) -> None:
+        seen.v[two] = seen.v.pop(two)
+        seen.v[one].number = 9
+
+    record = new({one: NewStreet("a", 1, Zip("x")), two: NewStreet("b", 1, Zip("y"))})
+    actual = changed(way, record, change, new=new, old=old)
+
+    expected = {two: NewStreet("b", 1, Zip("y")), one: NewStreet("a", 9, Zip("x"))}
+    assert actual.v == expected
+
+
+def test_a_renamed_field_is_not_unknown(way: Way) -> None:
+    """What the program has declared to be called otherwise is not kept beside."""
+    old = make_dataclass("Old", [("full_name", str)])
+    new = make_dataclass("New", [("name", str), ("more", int)])
+    spec, tier = way
+    data, schema = encode(spec, tier, new("n", 1)), schema_of(spec, new)
+    unknown = unknown_fields(
+        get_serializer(spec), shape_of(old), schema, Evolution(renames={"name": "full_name"})
+    )
+    assert unknown is not None
+    kept = unknown.of(data)
+    assert kept is not None
+    written = unknown.encode(old("m"), kept)
+    both = make_dataclass("Both", [("full_name", str), ("name", str, ""), ("more", int, 0)])
+    read = make_decoder(get_serializer(spec), shape_of(both), schema_of(spec, old), Evolution())
+
+    assert_exact(read(written, 1), both("m", "", 1))
+
+
+def test_nothing_unknown(way: Way) -> None:
+    """A payload of the class itself, or of an older one, has nothing to be kept."""
+    older = make_dataclass("Older", [("name", str), ("id", int, 0)])
+    spec, tier = way
+    for record in (Person("n", Street("s")), older("n")):
+        schema = schema_of(spec, type(record))
+        unknown = unknown_fields(get_serializer(spec), shape_of(Person), schema, Evolution())
+        assert unknown is not None
+
+        assert unknown.of(encode(spec, tier, record)) is None
+
+
+def test_where_nothing_can_be_kept() -> None:
+    """Plain dicts have no unknown fields, and between pickle and others nothing is carried over."""
+    json, pickle = get_serializer("json"), get_serializer("pickle")
+    schema = schema_of("json", NewPerson)
+    shape, none = shape_of(Person), Evolution()
+
+    assert unknown_fields(json, shape_of(None), schema_of("json", dict), none) is None
+    assert unknown_fields(json, shape, schema_of("json", dict), none) is None
+    assert unknown_fields(json, shape, schema, none, into=pickle) is None
+    assert unknown_fields(pickle, shape, schema, none, into=json) is None
+
+
+def test_from_one_serializer_into_another() -> None:
+    """A payload of one serializer is written again by another, unknown fields and all."""
+    record = NewPerson("n", date(2000, 1, 1), price=Decimal("1.10"))
+    binary = get_serializer("binary")
+    for spec in ("json", "msgpack"):
+        schema = schema_of(spec, NewPerson)
+        unknown = unknown_fields(
+            get_serializer(spec), shape_of(Person), schema, Evolution(), into=binary
+        )
+        assert unknown is not None
+        kept = unknown.of(encode(spec, "fast", record))
+        assert kept is not None
+        written = unknown.encode(Person("m"), kept)
+        read = make_decoder(binary, shape_of(NewPerson), schema_of("binary", Person), Evolution())
+
+        assert_exact(read(written, 7), replace(record, name="m", id=7))
+
+
+def test_wrong_records_are_refused(way: Way) -> None:
+    """Only a record of the class can be written, and only if its values can be held."""
+    spec, tier = way
+    record = NewPerson("n", date(2000, 1, 1))
+    schema = schema_of(spec, NewPerson)
+    unknown = unknown_fields(get_serializer(spec), shape_of(Person), schema, Evolution())
+    assert unknown is not None
+    kept = unknown.of(encode(spec, tier, record))
+    assert kept is not None
+
+    with pytest.raises(RecordTypeError):
+        unknown.encode(record, kept)
+    with pytest.raises(EncodeError, match="odd"):
+        unknown.encode(Person("n", odd=lambda: None), kept)
+
+
+def test_an_older_program_reads_past_classes_it_does_not_know(exact_way: Way) -> None:
+    """An unknown field may hold records of classes that the older program has never seen."""
+    old = make_dataclass("Old", [("n", int)])
+    new = make_dataclass("New", [("n", int), ("street", NewStreet)])
+    spec = exact_way[0]
+    data = encode(spec, exact_way[1], new(1, NewStreet("s", 1, Zip("z"))))
+    read = make_decoder(get_serializer(spec), shape_of(old), schema_of(spec, new), Evolution())
+
+    assert_exact(read(data, 1), old(1))
+
+
+def test_an_upgrade_sees_what_was_kept(exact_way: Way) -> None:
+    """A newer program that upgrades what an older one wrote finds its own fields beside."""
+    spec = exact_way[0]
+    serializer = get_serializer(spec)
+    record = NewPerson("n", date(2000, 1, 1), NewStreet("s", 2, Zip("z")), price=Decimal("1.10"))
+    unknown = unknown_fields(
+        serializer, shape_of(Person), schema_of(spec, NewPerson, version=2), Evolution()
+    )
+    assert unknown is not None
+    kept = unknown.of(encode(*exact_way, record))
+    assert kept is not None
+    written = unknown.encode(Person("m", Street("t")), kept)
+    seen: list[dict[str, Any]] = []
+
+    def upgrade(values: dict[str, Any]) -> None:
+        seen.append(dict(values))
+        values["born"] = date(2001, 1, 1)
+
+    read = make_decoder(
+        serializer,
+        shape_of(NewPerson),
+        schema_of(spec, Person),
+        Evolution(2, upgrades={2: upgrade}),
+    )
+
+    expected = replace(
+        record, name="m", street=NewStreet("t", 1, Zip("z")), born=date(2001, 1, 1), id=7
+    )
+    assert_exact(read(written, 7), expected)
+    assert seen[0]["price"] == Decimal("1.10")
