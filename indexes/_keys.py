@@ -17,7 +17,7 @@ from zoneinfo import ZoneInfo
 
 from xxhash import xxh3_64_intdigest
 
-from memdb.errors import IdentityError
+from memdb.errors import IdentityError, shown
 
 #: How many numbers a key may have besides the first one, which another key may have taken.
 MAX_DISPLACEMENT = 15
@@ -131,7 +131,7 @@ def _refusal(key: object) -> str:
     cls = type(key)
     if cls is float:
         # 1.0 and 1 would be one key in a dict and two in a file; nan is not even itself.
-        return f"{key!r} is a float, which can't be a key. Use an int, a Decimal's text, or a str."
+        return f"{shown(key)} is a float, which can't be a key. Use an int or a str."
     return (
         f"a value of type {cls.__module__}.{cls.__qualname__} can't be a key.".replace(
             "builtins.", ""

@@ -12,6 +12,7 @@ import msgspec
 
 from memdb import _hot
 from memdb._config import nearest
+from memdb._members import Member
 from memdb._scan import (
     Row,
     count,
@@ -28,11 +29,13 @@ from memdb._statistics import CollectionStats, collection_stats
 from memdb._store import Current, Store
 from memdb._transaction import Written
 from memdb.errors import (
+    DecodeError,
     DuplicateIdentityError,
     IdentityError,
     RecordNotFoundError,
     RecordTypeError,
     TransactionError,
+    shown,
 )
 from memdb.query import Expression, compile_condition
 
@@ -60,14 +63,16 @@ class Version(Generic[T]):
     """One state in the history of a record.
 
     Attributes:
-        record: A copy; None where it was deleted.
+        record: A copy; None where it was deleted, or can't be read.
         kind: ``"inserted"``, ``"updated"`` or ``"deleted"``.
         time: When it was committed, UTC, to a millisecond.
+        error: Why it can't be read, an old version that nothing upgrades any more; None else.
     """
 
     record: T | None
     kind: Literal["inserted", "updated", "deleted"]
     time: datetime
+    error: DecodeError | None = None
 
 
 class Collection(Generic[T]):
@@ -258,8 +263,9 @@ class Collection(Generic[T]):
                 record,
                 kind.name.lower(),  # type: ignore[arg-type]
                 datetime.fromtimestamp(store.engine.log.time_of(slot) / 1e9, UTC),
+                error,
             )
-            for slot, kind, record in history(store, identity)
+            for slot, kind, record, error in history(store, identity)
         ]
 
     def stats(self) -> CollectionStats:
@@ -329,16 +335,18 @@ class Collection(Generic[T]):
             identity = store.asked_identity(record, member)
             if member.shape.identity is None:
                 raise RecordTypeError(
-                    f"{store.name}: put() finds the record by its field 'id', which"
+                    f"{store.name}: put() finds the record by its field 'id' of type int, which"
                     f" {member.shape.name} does not have. Use insert() or update(), or ask for the"
-                    " collection with key= a field that names the record."
+                    " collection with key= the field that names a record."
                 )
         while True:
             try:
                 if not store.find_number(identity):
                     return PutResult(store.insert(record), "inserted")
                 store.engine.refuse_change()
-                outcome = store.replace(store.current_state(identity), record)
+                outcome = store.replace(
+                    store.current_state(identity, is_replaced=True), record, member
+                )
             except (DuplicateIdentityError, RecordNotFoundError):
                 # Another thread inserted or deleted it since we looked.
                 continue
@@ -374,15 +382,21 @@ class Collection(Generic[T]):
         """
         store = self._store
         store.engine.refuse_change()
+        is_replaced = store.members.find(type(change)) is not None
         while True:
-            state = store.current_state(identity)
-            record = self._changed(identity, state, change, fields)
-            outcome = store.replace(state, record)
+            state = store.current_state(identity, is_replaced=is_replaced)
+            outcome = store.replace(state, *self._changed(identity, state, change, fields))
             if outcome is not None:
                 return outcome
 
-    def _changed(self, identity: Any, state: Current, change: Any, fields: dict[str, Any]) -> Any:
-        """Return the record with a change and new field values, its identity checked."""
+    def _changed(
+        self, identity: Any, state: Current, change: Any, fields: dict[str, Any]
+    ) -> tuple[Any, Member]:
+        """Return the record with a change and new field values, and its class.
+
+        Raises:
+            IdentityError: It has another identity.
+        """
         store = self._store
         record = state.record
         if change is not None:
@@ -396,47 +410,39 @@ class Collection(Generic[T]):
                     f"{store.name}: {type(change).__qualname__} is neither a"
                     f" {store.shape.name} nor a function that changes one."
                 )
+        is_own = record is not change
+        member = store.member_of(record)
         if fields:
-            own = store.member_of(record).shape.identity
+            own = member.shape.identity
             wanted = fields.get(own or "", state.number)
             if own is not None and (type(wanted) is not int or wanted != state.number):
-                raise IdentityError(
-                    f"{store.name}: record {identity} can't become {wanted!r}: an identity"
-                    " never changes. Insert a new record and delete this one."
-                )
-            record = self._with_fields(record, fields, is_own=record is not change)
-        return self._with_identity(identity, state.number, record, is_own=record is not change)
-
-    def _with_identity(self, identity: Any, number: int, record: Any, *, is_own: bool) -> Any:
-        """Return the record as it may be stored in place of one with this identity.
-
-        Raises:
-            IdentityError: It has another.
-        """
-        store = self._store
-        member = store.member_of(record)
-        shape = member.shape
+                raise self._another_identity(identity, wanted)
+            record = self._with_fields(record, fields, member, is_own=is_own)
         if store.key is not None:
-            own = store.key.of(record)
-            if store.key.encode(own) != store.key.encode(identity):
-                raise IdentityError(
-                    f"{store.name}: record {identity!r} can't become {own!r}: an identity never"
-                    " changes. Insert a new record and delete this one, in one transaction."
-                )
-            return record
+            now = store.key.of(record)
+            if store.key.encode(now) != store.key.encode(identity):
+                raise self._another_identity(identity, now)
+            return record, member
+        name = member.shape.identity
+        if name is None:
+            return record, member
         asked = store.asked_identity(record, member)
-        if asked not in (0, number):
-            raise IdentityError(
-                f"{store.name}: record {identity} can't become {asked}: an identity never"
-                " changes. Insert a new record and delete this one."
-            )
-        if asked == 0 and shape.kind == "struct" and shape.identity is not None:
+        if asked not in (0, state.number):
+            raise self._another_identity(identity, asked)
+        if asked == 0 and member.shape.kind == "struct":
             record = record if is_own else store.cloner(record)
-            msgspec.structs.force_setattr(record, shape.identity, number)
-        return record
+            msgspec.structs.force_setattr(record, name, state.number)
+        return record, member
 
-    def _with_fields(self, record: Any, fields: dict[str, Any], *, is_own: bool) -> Any:
-        member = self._store.member_of(record)
+    def _another_identity(self, identity: Any, wanted: Any) -> IdentityError:
+        return IdentityError(
+            f"{self._store.name}: record {shown(identity)} can't become {shown(wanted)}: an"
+            " identity never changes. Insert a new record and delete this one, in one transaction."
+        )
+
+    def _with_fields(
+        self, record: Any, fields: dict[str, Any], member: Member, *, is_own: bool
+    ) -> Any:
         shape = member.shape
         if shape.kind == "dict":
             return record | fields
@@ -479,7 +485,7 @@ class Collection(Generic[T]):
                 " Use update() with new values or a function that returns a new record."
             )
         yield record
-        if store.replace(state, self._changed(identity, state, None, {})) is None:
+        if store.replace(state, *self._changed(identity, state, None, {})) is None:
             raise TransactionError(
                 f"{store.name}: record {identity} was changed by somebody else during edit()."
                 " Nothing was written. Try again, or use update() with a function."

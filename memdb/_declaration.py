@@ -169,8 +169,9 @@ class Declaration:
         if tuple(renames.get(name, name) for name in was) != declared.fields:
             raise ConfigError(
                 f"{self.name}: its records are named by their {_names(was)}, not by"
-                f" {_names(declared.fields)}. Ask for it with key={_as_setting(was)}, or copy"
-                " the records into a new collection with another key."
+                f" {_names(declared.fields)}. Ask for it with key={_as_setting(was)}, declare"
+                " renames= if the fields have other names now, or copy the records into a new"
+                " collection with another key."
             )
         self._refuse_another_type(
             engine, shape, entry["id"], dict(zip(was, declared.fields, strict=True))

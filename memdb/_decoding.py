@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from memdb._members import Member
-from memdb.errors import DecodeError, EncodeError, IdentityError, MemdbError
+from memdb.errors import DecodeError, EncodeError, IdentityError, MemdbError, shown
 from memdb.serializers import (
     Serializer,
     UnknownFields,
@@ -71,7 +71,8 @@ class Decoding:
 
     def _member_of(self, writer_id: int) -> Member | None:
         """Return the member that is this writer itself."""
-        return next((m for m in self._store.members if m.writer_id == writer_id), None)
+        found = [member for member in self._store.members if member.writer_id == writer_id]
+        return found[0] if found else None
 
     def _decoder(self, writer_id: int) -> Decode:
         member = self._member_of(writer_id)
@@ -120,10 +121,11 @@ class Decoding:
 
     def _schema(self, writer_id: int) -> Mapping[str, Any]:
         writers = self._store.engine.writers
-        schema: Mapping[str, Any] = next(
+        # A list: an interrupt (Ctrl-C) that hits the closing of a generator would be lost.
+        schemas: list[Mapping[str, Any]] = [
             entry["schema"] for entry in writers if entry["id"] == writer_id
-        )
-        return schema
+        ]
+        return schemas[0]
 
     def _serializer(self, schema: Mapping[str, Any]) -> Serializer:
         store = self._store
@@ -162,7 +164,7 @@ class Decoding:
             unknown = self._unknown[writer, member] = self._unknown_fields(member, writer)
         if unknown is not None:
             kept = unknown.of(payload)
-            if kept:
+            if kept is not None:
                 return unknown.encode(record, kept)
         return member.codec.encode(record)
 
@@ -191,6 +193,6 @@ def locate(error: DecodeError | EncodeError, collection: str, identity: Any) -> 
     """Put collection and identity, None where it is not known, into an error and its message."""
     if not error.collection:
         error.collection, error.identity = collection, identity
-        record = "" if identity is None else f" {identity!r}"
+        record = "" if identity is None else f" {shown(identity)}"
         text = str(error.args[0]).removeprefix(f"{collection}: ")
         error.args = (f"{collection}{record}: {text}",)

@@ -164,8 +164,8 @@ class Engine:
             collection_id = 1 + max((entry["id"] for entry in collections), default=0)
             collections.append({"id": collection_id, "name": store.name})
         if store.key is not None:
-            place = next(i for i, e in enumerate(collections) if e["id"] == collection_id)
-            collections[place] = collections[place] | {"key": store.key.to_catalogue()}
+            key = {"key": store.key.to_catalogue()}
+            collections = [e | key if e["id"] == collection_id else e for e in collections]
         writer_id = self.writer_id(collection_id, member.schema)
         if not writer_id:
             writer_id = 1 + max((entry["id"] for entry in writers), default=0)
@@ -182,7 +182,9 @@ class Engine:
 
     def entry_of(self, name: str) -> dict[str, Any] | None:
         """Return what the catalogue has of a collection, None for a new one."""
-        return next((entry for entry in self.collections if entry["name"] == name), None)
+        # A list: an interrupt (Ctrl-C) that hits the closing of a generator would be lost.
+        found = [entry for entry in self.collections if entry["name"] == name]
+        return found[0] if found else None
 
     def collection_id(self, name: str) -> int:
         """Return the number of a collection in the catalogue, 0 for a new one."""
@@ -191,14 +193,12 @@ class Engine:
 
     def writer_id(self, collection_id: int, schema: dict[str, Any]) -> int:
         """Return the number of a collection's writer in the catalogue, 0 for a new one."""
-        return next(
-            (
-                entry["id"]
-                for entry in self.writers
-                if entry["collection"] == collection_id and entry["schema"] == schema
-            ),
-            0,
-        )
+        found = [
+            int(entry["id"])
+            for entry in self.writers
+            if entry["collection"] == collection_id and entry["schema"] == schema
+        ]
+        return found[0] if found else 0
 
     # -- publication ---------------------------------------------------------------------
 

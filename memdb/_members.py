@@ -64,7 +64,9 @@ class Members:
 
     def __init__(self, shape: Shape, members: Sequence[Member]) -> None:
         self._by_class = {member.shape.cls: member for member in members}
-        self._by_tag = {member.tag or member.shape.name: member for member in members}
+        # By its own name too, if no other class is called so: the tag may be younger.
+        self._by_tag = {member.shape.name: member for member in members}
+        self._by_tag |= {member.tag: member for member in members if member.tag is not None}
         self.sole = members[0] if shape.kind != "union" else None
         self.shape = shape
         self.cloner = self.sole.cloner if self.sole else _joined_cloner(self._by_class)

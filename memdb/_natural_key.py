@@ -8,7 +8,7 @@ from operator import attrgetter, itemgetter
 from typing import Any
 
 from memdb._config import nearest
-from memdb.errors import ConfigError, IdentityError
+from memdb.errors import ConfigError, IdentityError, shown
 from memdb.indexes import MAX_SEED, NUMBER_MASK, TAGS, digest, encode_key, first_seed, numbers_of
 from memdb.serializers import Shape
 
@@ -138,7 +138,12 @@ class NaturalKey:
         try:
             return encode_key(key)
         except IdentityError as error:
-            place = f"{self._collection}: {', '.join(self.fields)}"
+            fields = self.fields
+            if len(fields) > 1 and type(key) is tuple and len(key) == len(fields):
+                fields = tuple(
+                    name for name, part in zip(fields, key, strict=True) if not _is_key(part)
+                )
+            place = f"{self._collection}: {', '.join(fields)}"
             if type(key) is tuple and len(self.fields) == 1:
                 place += ": a part of the tuple"
             raise IdentityError(f"{place}: {error}") from error
@@ -156,6 +161,14 @@ class NaturalKey:
         return encode_key(self.of(record)) == encoded
 
 
+def _is_key(value: object) -> bool:
+    try:
+        encode_key(value)
+    except IdentityError:
+        return False
+    return True
+
+
 def field_names(collection: str, key: object) -> tuple[str, ...]:
     """Return the fields of a ``key=``.
 
@@ -170,6 +183,7 @@ def field_names(collection: str, key: object) -> tuple[str, ...]:
         or len(set(names)) < len(names)
     ):
         raise ConfigError(
-            f"{collection}: a key is the name of a field or a tuple of different ones, not {key!r}."
+            f"{collection}: a key is the name of a field or a tuple of different ones, not"
+            f" {shown(key)}."
         )
     return tuple(names)

@@ -116,38 +116,64 @@ class Records:
 
     def find_number(self, identity: object) -> int:
         """Return the number of the record with an identity, 0 when there is none."""
+        return self.find_version(identity)[0]
+
+    def find_version(self, identity: object) -> tuple[int, int]:
+        """Return number and slot of the record with an identity, (0, 0) when there is none.
+
+        The slot is 0 where the calling context's transaction has changed the record.
+        """
         self.engine.log.raise_if_closed()
         if self.key is None:
-            return identity if type(identity) is int and self.is_there(identity) else 0
+            if type(identity) is not int:
+                return 0, 0
+            slot = self._slot_here(identity)
+            return (0, 0) if slot is None else (identity, slot)
         try:
             encoded = self.key.encode(identity)
         except IdentityError:
             # What can't be a key is the key of no record.
-            return 0
-        return self.find_encoded(encoded)
-
-    def find_encoded(self, encoded: tuple[int, bytes]) -> int:
-        """Return the number of the record with a natural key, 0 when there is none."""
-        assert self.key is not None
+            return 0, 0
         for number in self.key.numbers(encoded):
-            if self.key_at(self.key, number) == encoded:
-                return number
-        return 0
+            found, slot = self.key_at(self.key, number)
+            if found == encoded:
+                return number, slot
+        return 0, 0
 
-    def key_at(self, key: NaturalKey, number: int) -> tuple[int, bytes] | None:
-        """Return the encoded key of the record with a number, None when there is none.
+    def _slot_here(self, number: int) -> int | None:
+        """Return the slot as the calling context sees it, 0 if its transaction changed it."""
+        if self.engine.transaction is not None:
+            transaction = self.engine.current()
+            change = None if transaction is None else transaction.find(self, number)
+            if change is not None:
+                return None if isinstance(change, Deleted) else 0
+        return self.slot_of(number) or None
+
+    def key_at(self, key: NaturalKey, number: int) -> tuple[tuple[int, bytes] | None, int]:
+        """Return the encoded key of the record with a number, None for none, and its slot.
+
+        The slot first and then the key of just that version: between two look-ups the number may
+        be given to a record with another key.
 
         Raises:
             DecodeError: The record can't be made, and not even its key can be told.
         """
+        slot = self._slot_here(number)
+        if slot is None:
+            return None, 0
         try:
-            found = self._shared(number)
+            if not slot:
+                found = self._shared(number)
+                return (None if found is None else key.encode(key.of(found[0]))), 0
+            record = self.cache.get(number)
+            if record is None or self.identities.find(number) != slot:
+                record = self.record_at(slot)
+            return key.encode(key.of(record)), slot
         except DecodeError as error:
             # The record can't be read with this class, and can be deleted or replaced all the same.
             if error.identity is None:
                 raise
-            return key.encode(error.identity)
-        return None if found is None else key.encode(key.of(found[0]))
+            return key.encode(error.identity), slot
 
     def identity_of(self, number: int, record: Any) -> Any:
         """Return what the user calls a stored record."""

@@ -209,10 +209,10 @@ def given(store: Records, row: Row) -> Any:
     return store.cloner.clone(record) if is_cached else record
 
 
-def history(store: Records, identity: Any) -> Iterator[tuple[int, Kind, Any]]:
-    """Give slot, kind and record of the committed versions of a record, oldest first.
+def history(store: Records, identity: Any) -> Iterator[tuple[int, Kind, Any, DecodeError | None]]:
+    """Give slot, kind, record and error of the committed versions of a record, oldest first.
 
-    The record of a deletion is None.
+    The record is None for a deletion, and for a version that the class can't read any more.
     """
     log, key = store.engine.log, store.key
     encoded = None
@@ -237,11 +237,17 @@ def history(store: Records, identity: Any) -> Iterator[tuple[int, Kind, Any]]:
     others: set[int] = set()
     for row in np.flatnonzero(is_wanted).tolist():
         number, kind = int(pointers["identity"][row]), Kind(int(pointers["kind"][row]))
-        record = None if kind is Kind.DELETED else store.record_at(row + 1)
-        if key is not None and encoded is not None and record is not None:
-            (others.discard if key.is_of(record, encoded) else others.add)(number)
+        record, error, own = None, None, identity
+        if kind is not Kind.DELETED:
+            try:
+                record = store.record_at(row + 1)
+                own = store.identity_of(number, record)
+            except DecodeError as caught:
+                error, own = caught, identity if caught.identity is None else caught.identity
+            if key is not None:
+                (others.discard if key.encode(own) == encoded else others.add)(number)
         if number not in others:
-            yield row + 1, kind, record
+            yield row + 1, kind, record, error
 
 
 def misplaced(

@@ -17,7 +17,7 @@ from memdb._members import Member, Members
 from memdb._natural_key import NaturalKey
 from memdb._records import Records
 from memdb._scan import collector_paused, present, take_snapshot
-from memdb._transaction import DELETED, Deleted, Written
+from memdb._transaction import DELETED, Written
 from memdb.errors import (
     DuplicateIdentityError,
     EncodeError,
@@ -25,6 +25,7 @@ from memdb.errors import (
     ReadOnlyError,
     RecordNotFoundError,
     RecordTypeError,
+    shown,
 )
 from memdb.indexes._identity import MAX_IDENTITY
 from memdb.storage import Array, Kind, checksum32, empty_pointers, pointer_end
@@ -43,7 +44,7 @@ class Current(NamedTuple):
         slot: Of the live version; 0 when the open transaction changed it.
         writer: Number of what wrote its bytes; the member itself in a transaction.
         payload: Its bytes.
-        record: A copy.
+        record: A copy; None where the change needs none.
     """
 
     number: int
@@ -51,14 +52,6 @@ class Current(NamedTuple):
     writer: int | Member
     payload: bytes
     record: Any
-
-
-class Write(NamedTuple):
-    """A new version: number, bytes, and the class that they are of."""
-
-    number: int
-    payload: bytes
-    member: Member
 
 
 class Store(Records):
@@ -94,8 +87,10 @@ class Store(Records):
     def is_borrowed(self) -> bool:
         """Whether this is a collection of a class that was opened by its name, as dicts."""
         return self.shape.kind == "dict" and any(
-            entry["collection"] == self.collection_id and entry["schema"]["kind"] != "dict"
-            for entry in self.engine.writers
+            [
+                entry["collection"] == self.collection_id and entry["schema"]["kind"] != "dict"
+                for entry in self.engine.writers
+            ]
         )
 
     def refuse_borrowed(self) -> None:
@@ -103,10 +98,11 @@ class Store(Records):
 
         Written as dicts its records would lose the types that their class gives them.
         """
-        if self.is_borrowed():
+        if self.shape.kind == "dict" and self.is_borrowed():
+            how = "by its name" if self.shape.name == "dict" else f"as {self.shape.name}"
             raise ReadOnlyError(
-                f"{self.name}: holds records of a class, and opened by its name it can only be"
-                " read. Open it with the class to change it."
+                f"{self.name}: holds records of a class, and opened {how} it can only be read, as"
+                " dicts. Open it with the class to change it."
             )
 
     def member_of(self, record: Any) -> Member:
@@ -147,7 +143,7 @@ class Store(Records):
             return 0
         if type(identity) is not int or not 0 < identity <= MAX_IDENTITY:
             raise IdentityError(
-                f"{self.name}: the field {shape.identity!r} is {identity!r}; an identity is an"
+                f"{self.name}: the field {shape.identity!r} is {shown(identity)}; an identity is an"
                 f" int from 1 to {MAX_IDENTITY}. Leave it 0 to have one assigned."
             )
         return identity
@@ -166,9 +162,8 @@ class Store(Records):
 
     # -- one version ---------------------------------------------------------------------
 
-    def commit_one(self, write: Write, kind: Kind) -> None:
+    def commit_one(self, number: int, payload: bytes, member: Member, kind: Kind) -> None:
         """Append one version and make it visible; the lock is held and the gate is open."""
-        number, payload, member = write
         log = self.engine.log
         self.ensure_registered(member)
         first = log.next_slot
@@ -183,12 +178,13 @@ class Store(Records):
 
         Doing it twice is as good as once.
         """
+        # Invariant: before the index, so that whoever finds the new slot does not find the old
+        # object. Nobody puts that back, which needs the lock and the old slot in the index.
+        self.cache.pop(number, None)
         if slot:
             self.identities.set(number, slot)
         elif self.identities.find(number):
             self.identities.remove(number)
-        # Invariant: after the index, so that a reader can't put the old object back.
-        self.cache.pop(number, None)
 
     def is_same(self, slot: int, payload: bytes, member: Member) -> bool:
         """Whether a version was written by the present writer with these bytes."""
@@ -226,8 +222,7 @@ class Store(Records):
             number = explicit or self.identities.next_identity
             if explicit and self.identities.find(explicit):
                 raise self.duplicate(explicit)
-            write = Write(self.checked_next(number), payload, member)
-            self.commit_one(write, Kind.INSERTED)
+            self.commit_one(self.checked_next(number), payload, member, Kind.INSERTED)
             return number
 
         return self.engine.autocommit(action)
@@ -245,11 +240,10 @@ class Store(Records):
         while True:
             seen: dict[int, int] = {}
             (number,) = self._free_numbers(key, keys, seen)
-            write = Write(number, payload, member)
 
-            def action(write: Write = write, seen: dict[int, int] = seen) -> bool:
+            def action(number: int = number, seen: dict[int, int] = seen) -> bool:
                 if self._is_as_seen(seen):
-                    self.commit_one(write, Kind.INSERTED)
+                    self.commit_one(number, payload, member, Kind.INSERTED)
                     return True
                 return False
 
@@ -279,14 +273,14 @@ class Store(Records):
         for identity, encoded in keys:
             free = 0
             for number in key.numbers(encoded):
-                seen[number] = self.slot_of(number)
-                owner = taken.get(number) or self.key_at(key, number)
+                owner, seen[number] = self.key_at(key, number)
+                owner = owner or taken.get(number)
                 if owner == encoded:
                     raise self.duplicate(identity)
                 free = free or (0 if owner else number)
             if not free and key.is_displaced:
                 raise IdentityError(
-                    f"{self.name}: too many keys have the same hash as {identity!r}."
+                    f"{self.name}: too many keys have the same hash as {shown(identity)}."
                 )
             if not free:
                 # Two keys with one number: from now on every look-up tries the other ones.
@@ -310,7 +304,7 @@ class Store(Records):
         if self.key is None:
             hint = ", or leave the field 0 to have a new identity assigned."
         return DuplicateIdentityError(
-            f"{self.name}: a record with identity {identity!r} is there already. Use put() to"
+            f"{self.name}: a record with identity {shown(identity)} is there already. Use put() to"
             f" replace it{hint}",
             collection=self.name,
             identity=identity,
@@ -321,11 +315,13 @@ class Store(Records):
         hint = ""
         if self.key is None:
             hint = "" if type(identity) is int else " Identities are of type int."
+        elif len(self.key.fields) > 1 and type(identity) is not tuple:
+            hint = f" Identities are tuples of {', '.join(self.key.fields)}."
         # What is no identity may be a record, whose content is nobody's business.
         is_plain = isinstance(identity, int | float | str | bytes | tuple | date | UUID | None)
-        shown = repr(identity) if is_plain else f"of type {type(identity).__qualname__}"
+        text = shown(identity) if is_plain else f"of type {type(identity).__qualname__}"
         return RecordNotFoundError(
-            f"{self.name}: there is no record with identity {shown}.{hint}",
+            f"{self.name}: there is no record with identity {text}.{hint}",
             collection=self.name,
             identity=identity,
         )
@@ -401,11 +397,17 @@ class Store(Records):
             except EncodeError:
                 # Again, one by one, for the error that says which.
                 pass
-        wanted = identities or [None] * len(records)
-        return [
-            self.encode(member, record, identity or None)
-            for record, member, identity in zip(records, members, wanted, strict=True)
-        ]
+        payloads = []
+        for place, (record, member) in enumerate(zip(records, members, strict=True)):
+            try:
+                payloads.append(member.codec.encode(record))
+            except EncodeError as error:
+                identity = identities[place] if identities else None
+                where = f"{self.name}, number {place} of the given ones"
+                locate(error, where, identity if self.key is not None else identity or None)
+                error.collection = self.name
+                raise
+        return payloads
 
     def _asked_identities(self, records: list[Any], members: list[Member]) -> list[int]:
         """Return what `asked_identity` says of each record, or nothing when none asks for one.
@@ -478,7 +480,8 @@ class Store(Records):
         self.engine.commit(pointers, b"".join(payloads), publish)
 
     def _register_all(self, members: Iterable[Member]) -> None:
-        for member in dict.fromkeys(members):
+        sole = self.members.sole
+        for member in dict.fromkeys(members) if sole is None else (sole,):
             self.ensure_registered(member)
 
     def _pointers(
@@ -510,8 +513,13 @@ class Store(Records):
 
     # -- change --------------------------------------------------------------------------
 
-    def current_state(self, identity: object) -> Current:
+    def current_state(self, identity: object, *, is_replaced: bool = False) -> Current:
         """Return what a change of a record starts from.
+
+        Args:
+            identity: The record's.
+            is_replaced: The change does not look at the old record, which need not be one that
+                the class can still read.
 
         Raises:
             RecordNotFoundError: There is none.
@@ -519,23 +527,20 @@ class Store(Records):
         engine = self.engine
         engine.log.raise_if_unusable()
         self.refuse_borrowed()
-        number = identity
-        if self.key is not None:
-            number = self.find_number(identity)
-        if type(number) is not int or not number:
+        number, slot = self.find_version(identity)
+        if not number:
             raise self.not_found(identity)
-        transaction = engine.current()
-        if transaction is not None:
-            change = transaction.find(self, number)
-            if change is not None:
-                if isinstance(change, Deleted):
-                    raise self.not_found(identity)
-                record = change.member.codec.decode(change.payload, number)
-                return Current(number, 0, change.member, change.payload, record)
-        slot = self.slot_of(number)
         if not slot:
-            raise self.not_found(identity)
+            transaction = engine.current()
+            change = None if transaction is None else transaction.find(self, number)
+            if not isinstance(change, Written):
+                raise self.not_found(identity)
+            payload, member = change
+            record = None if is_replaced else member.codec.decode(payload, number)
+            return Current(number, 0, member, payload, record)
         _, writer_id, _, payload = engine.log.read(slot)
+        if is_replaced:
+            return Current(number, slot, writer_id, payload, None)
         cached = self.cache.get(number)
         record = cached
         if cached is not None and self.identities.find(number) == slot:
@@ -546,14 +551,18 @@ class Store(Records):
             record = self.decoding.decode(writer_id, payload, number)
         return Current(number, slot, writer_id, payload, record)
 
-    def replace(self, state: Current, record: Any) -> bool | None:
+    def replace(self, state: Current, record: Any, member: Member) -> bool | None:
         """Write a new version of a record, if it is still in ``state``.
+
+        Args:
+            state: Where the change began.
+            record: The new version.
+            member: Its class.
 
         Returns:
             True when it was written, False when the bytes are the same and nothing was, None
             when somebody else changed the record meanwhile.
         """
-        member = self.member_of(record)
         number, _, writer, old, _ = state
         try:
             payload = self.decoding.encode_over(member, record, writer, old)
@@ -579,7 +588,7 @@ class Store(Records):
         def action() -> bool | None:
             if self.identities.find(number) != state.slot:
                 return None
-            self.commit_one(Write(number, payload, member), Kind.UPDATED)
+            self.commit_one(number, payload, member, Kind.UPDATED)
             return True
 
         return self.engine.autocommit(action)
@@ -625,16 +634,13 @@ class Store(Records):
                 transaction.write(self, found, DELETED)
             return
         while True:
-            number = self.find_number(identity) if self.key is not None else identity
-            if type(number) is not int or not number:
+            number, slot = self.find_version(identity)
+            if not number:
                 raise self.not_found(identity)
-            slot = self.identities.find(number)
 
             def action(number: int = number, slot: int = slot) -> bool:
-                if not self.identities.find(number):
-                    raise self.not_found(identity)
-                # With a natural key, another record may have taken the number.
-                if self.key is not None and self.identities.find(number) != slot:
+                # Another thread may have changed it since, and given the number to another key.
+                if self.identities.find(number) != slot:
                     return False
                 self._delete_one(number)
                 return True

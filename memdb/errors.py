@@ -34,6 +34,21 @@ from __future__ import annotations
 
 from typing import Any
 
+_LONGEST_SHOWN = 100
+
+
+def shown(value: object) -> str:
+    """Return a user's value for a message: its repr, cut if it is long, its type if it has none.
+
+    Never raises: an int of some thousand digits, a deep tuple or a class of the user's may have a
+    repr that does.
+    """
+    try:
+        text = repr(value)
+    except Exception:
+        return f"of type {type(value).__qualname__}"
+    return text if len(text) <= _LONGEST_SHOWN else f"{text[: _LONGEST_SHOWN - 3]}..."
+
 
 class MemdbError(Exception):
     """Base of every error that memdb raises."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import dataclasses
 import inspect
 import re
@@ -14,6 +15,7 @@ from memdb import errors
 from tests.support.markdown import ROOT, broken_links, pages, run_python
 
 DOCS = ROOT / "docs"
+ROOMS = ("memdb", "serializers", "indexes", "storage")
 
 
 @pytest.mark.parametrize("page", pages(), ids=lambda page: page.relative_to(ROOT).as_posix())
@@ -48,6 +50,37 @@ def test_every_error_is_documented() -> None:
     names = {name for name, _ in inspect.getmembers(errors, inspect.isclass) if "Error" in name}
 
     assert {name for name in names if f"`{name}`" not in text} == set()
+
+
+def _messages() -> str:
+    """Return every text in the package, a line each, with "…" for what is filled in."""
+    lines = []
+    for path in [path for room in ROOMS for path in sorted((ROOT / room).rglob("*.py"))]:
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.JoinedStr):
+                parts = [
+                    part.value if isinstance(part, ast.Constant) else "…" for part in node.values
+                ]
+                lines.append("".join(map(str, parts)))
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+                lines.append(node.value.replace("\n", " "))
+    return "\n".join(lines)
+
+
+def test_messages_on_the_page_of_the_errors_exist() -> None:
+    """Each message that the page explains stands in the code, up to what is filled in."""
+    text = (DOCS / "errors.md").read_text(encoding="utf-8")
+    tables = re.findall(r"^\| message \|.*\n\|-.*\n((?:\|.*\n)+)", text, re.MULTILINE)
+    explained = re.findall(r"^\| `(.+?)` \|", "".join(tables), re.MULTILINE)
+    messages = _messages()
+    missing = [
+        message
+        for message in explained
+        if not re.search(".*".join(map(re.escape, message.split("…"))), messages)
+    ]
+
+    assert len(explained) > 30
+    assert missing == []
 
 
 def test_every_setting_is_documented() -> None:

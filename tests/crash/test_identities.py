@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -56,11 +57,11 @@ def test_c4_killed_writers_give_no_identity_twice_for_long(tmp_path: Path, durab
 @pytest.mark.parametrize("how", ["delete", "clear", "transaction", "insert and delete"])
 @pytest.mark.parametrize("identity", [0, 10**12])
 def test_c4_the_highest_is_deleted(
-    tmp_path: Path, durability: str, how: str, identity: int
+    tmp_path: Path, durability: Any, how: str, identity: int
 ) -> None:
     """The identity after a deleted highest one, own or assigned, is new, closed or killed."""
     path = tmp_path / "a.memdb"
-    with memdb.open(path, durability=durability) as db:  # type: ignore[arg-type]
+    with memdb.open(path, durability=durability) as db:
         notes = db.collection("notes")
         notes.insert_many([{}, {}])
         highest = notes.insert({"id": identity})

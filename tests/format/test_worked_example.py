@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -92,13 +93,15 @@ def test_memdb_still_writes_the_example(tmp_path: Path) -> None:
 
 
 def test_the_reader_knows_nothing_of_memdb() -> None:
-    """The reader imports the standard library and xxhash only."""
-    tree = ast.parse((ROOT / "tests" / "support" / "reader.py").read_text(encoding="utf-8"))
+    """The reader imports the standard library and three libraries for bytes only."""
     imported = set()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            imported |= {name.name for name in node.names}
-        elif isinstance(node, ast.ImportFrom):
-            imported.add(node.module or "")
+    for name in ("reader.py", "payloads.py"):
+        tree = ast.parse((ROOT / "tests" / "support" / name).read_text(encoding="utf-8"))
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Import):
+                imported |= {alias.name for alias in node.names}
+            elif isinstance(node, ast.ImportFrom):
+                imported.add(node.module or "")
+    others = {name for name in imported if name.partition(".")[0] not in sys.stdlib_module_names}
 
-    assert {"__future__", "dataclasses", "json", "struct", "typing", "xxhash"} == imported
+    assert {"msgspec", "numpy", "xxhash", "tests.support.payloads"} == others

@@ -277,12 +277,12 @@ class DatabaseMachine(RuleBasedStateMachine):
 
     def edit(self, table: Table, data: st.DataObject) -> None:
         identity, fails = table.draw_identity(data), data.draw(st.booleans(), label="fails")
-        if not table.kind.is_mutable:
-            with pytest.raises(memdb.RecordTypeError), table.collection.edit(identity):
-                pass
-            return
         if identity not in table.model.live:
             with pytest.raises(memdb.RecordNotFoundError), table.collection.edit(identity):
+                pass
+            return
+        if not table.kind.is_mutable:
+            with pytest.raises(memdb.RecordTypeError), table.collection.edit(identity):
                 pass
             return
         if table.is_shared:

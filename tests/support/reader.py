@@ -9,6 +9,8 @@ from typing import Any
 
 import xxhash
 
+from tests.support.payloads import decode_payload, key_numbers, key_of, plain_dicts
+
 HEADER_MAGIC = b"\x93MEMDB\r\n"
 LOG_START = 12288
 
@@ -88,6 +90,27 @@ class Contents:
             else:
                 of[pointer.identity] = payload_of(data, pointer)
         return records
+
+    def records(self, data: bytes) -> dict[str, dict[int, dict[str, Any]]]:
+        """Return collection name -> identity -> the record as it is now; check natural keys."""
+        entries = {entry["id"]: entry for entry in self.catalogue.get("collections", [])}
+        schemas = {entry["id"]: entry["schema"] for entry in self.catalogue.get("writers", [])}
+        found: dict[str, dict[int, dict[str, Any]]] = {
+            entry["name"]: {} for entry in entries.values()
+        }
+        last = {(pointer.collection, pointer.identity): pointer for pointer in self.versions}
+        for (collection, identity), pointer in last.items():
+            if pointer.kind == 3:
+                continue
+            entry, payload = entries[collection], payload_of(data, pointer)
+            given = None if "key" in entry else identity
+            record = plain_dicts(decode_payload(schemas[pointer.writer], payload, given))
+            if "key" in entry:
+                numbers = key_numbers(key_of(entry["key"], record), entry["key"]["seed"])
+                if identity not in numbers[: 16 if entry["key"].get("displaced") else 1]:
+                    raise Invalid(f"number of the key of {record}")
+            found[entry["name"]][identity] = record
+        return found
 
 
 def payload_of(data: bytes, pointer: Pointer) -> bytes:

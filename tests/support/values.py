@@ -151,12 +151,13 @@ NUMPY: list[Any] = [
     np.array([(1, "a"), (2, "b")], [("n", "<i8"), ("text", "<U2")]),
 ]
 
+_FALSE: list[Any] = [[], 0, False, None]
 _ANNOTATED: list[tuple[Any, Any]] = [
     *((datetime, moment) for moment in MOMENTS),
     *((type(value), value) for value in NUMPY),
     # Whole values that are false, where something else is allowed too (D4).
     *((bytes | str | None, value) for value in (b"", "", None)),
-    *((list[int] | int | bool | None, value) for value in ([], 0, False, None)),
+    *((list[int] | int | bool | None, value) for value in _FALSE),
     *((int, value) for value in (2**200, -(2**200))),
     *((float, value) for value in (5, 2**70, True)),
     *((Decimal, Decimal(text)) for text in ("1.10", "-0.00", "NaN", "1E-6176", "1E+6144")),

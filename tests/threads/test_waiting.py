@@ -43,7 +43,7 @@ class TestBetweenDecodingAndKeeping:
 
     def hook(self, items: memdb.Collection[Item], change: Callable[[], object]) -> None:
         """Do the change behind the next decoding, in another thread."""
-        store = items._store
+        store = items._store.decoding
         decode = store.decode
 
         def once(*arguments: Any) -> Any:

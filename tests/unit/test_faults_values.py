@@ -411,9 +411,10 @@ def check_keys(things: memdb.Collection[Any], keys: list[Any]) -> None:
     """Check that each key leads to its record."""
     assert len(keys) == len(things)
     assert {repr(leaf_key(key)) for key in keys} == {repr(leaf_key(key)) for key in things.ids()}
+    no_record = {"n": None}
     for _ in range(2):
         assert list(range(len(keys))) == [things[key]["n"] for key in keys]
-        assert list(range(len(keys))) == [things.get(key, {})["n"] for key in keys]
+        assert list(range(len(keys))) == [things.get(key, no_record)["n"] for key in keys]
         assert [1] * len(keys) == [len(things.history(key)) for key in keys]
 
 

@@ -227,6 +227,30 @@ def test_a_record_without_its_key_is_refused(db: memdb.Database) -> None:
         events.insert({"day": 1})
 
 
+def test_messages_say_which_part_of_a_key_is_wrong(db: memdb.Database) -> None:
+    """And that several fields make a tuple."""
+    places = db.collection(Place, key=("country", "code"))
+
+    with pytest.raises(memdb.IdentityError, match=r"^Place: code: 1\.5 is a float"):
+        places.insert(Place("fr", 1.5))  # type: ignore[arg-type]
+    with pytest.raises(memdb.RecordNotFoundError, match="Identities are tuples of country, code"):
+        places["fr"]
+
+
+def test_the_record_of_many_that_is_refused_is_told(db: memdb.Database) -> None:
+    """By its place and its key."""
+    skus = db.collection(Sku, key="code")
+    users = db.collection(User)
+
+    with pytest.raises(memdb.EncodeError, match=r"^Sku, number 1 of the given ones 'b': price"):
+        skus.insert_many([Sku("a"), Sku("b", object())])  # type: ignore[arg-type]
+    with pytest.raises(memdb.EncodeError, match=r"^User, number 1 of the given ones: name"):
+        users.insert_many([BOB, User("b", object())])  # type: ignore[arg-type]
+    with pytest.raises(memdb.EncodeError, match=r"^User: name"):
+        users.insert(User("b", object()))  # type: ignore[arg-type]
+    assert 0 == len(skus) + len(users)
+
+
 @pytest.mark.parametrize("key", ["", (), 5, ("a", "a"), ["email", 3], "name.first", b"email"])
 def test_a_key_that_is_no_field_is_refused(db: memdb.Database, key: Any) -> None:
     """So is one that is no name at all."""

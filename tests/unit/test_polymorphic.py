@@ -208,6 +208,16 @@ def test_a_collection_of_one_class_may_take_another_later(tmp_path: Path) -> Non
         assert [Cat("Tom", 1, 1)] == list(pets)
 
 
+def test_a_tag_may_be_declared_later(tmp_path: Path) -> None:
+    """Records that were written under the class's own name stay its records."""
+    path = tmp_path / "a.memdb"
+    with memdb.open(path) as db:
+        db.collection(Cat | Dog, name="pets").insert_many([Cat("Tom"), Dog("Rex")])
+    with memdb.open(path) as db:
+        pets = db.collection(Animal, name="pets", tags={"feline": Cat, "Dog": Dog})
+        assert [Cat("Tom", 1), Dog("Rex", 2)] == list(pets)
+
+
 def test_by_its_name_each_dict_says_its_class(tmp_path: Path) -> None:
     """The tag is under "__class__"."""
     with memdb.open(tmp_path / "a.memdb") as db:

@@ -159,7 +159,9 @@ def test_records_of_every_kind(tmp_path: Path, serializer: str, settings: str) -
             identities[name] = collection.insert(record)
             for _ in range(2):
                 assert_exact(collection[identities[name]], record, name)
-            assert not collection.update(identities[name], copy.deepcopy)
+            # Pickle may write an equal set in another order.
+            was_written = collection.update(identities[name], copy.deepcopy)
+            assert not was_written or serializer == "pickle"
         assert [] == db.check()
     with memdb.open(path, "r", **TRUST, **configuration) as db:
         for name, record in kinds.RECORDS.items():
