@@ -14,7 +14,7 @@
 Person(name='Eric', born=2014, id=1)
 """
 
-from memdb._collection import Collection, PutResult, Version
+from memdb._collection import Collection, KeyedCollection, PutResult, Version
 from memdb._config import Config
 from memdb._database import Database, open
 from memdb._migration import CollectionMigration, MigrationResult
@@ -71,6 +71,7 @@ __all__ = [
     "ForkedError",
     "FormSchema",
     "IdentityError",
+    "KeyedCollection",
     "LockedError",
     "MemdbError",
     "MigrationResult",

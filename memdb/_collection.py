@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Generic, Literal, NamedTuple, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeVar, overload
 
 import msgspec
 
@@ -118,7 +118,7 @@ class Collection(Generic[T]):
     def __repr__(self) -> str:
         return f"<Collection {self._store.name!r} of {self._store.engine.place}>"
 
-    def __getitem__(self, identity: Any) -> T:
+    def __getitem__(self, identity: int) -> T:
         """Return a copy of the record.
 
         Raises:
@@ -134,10 +134,10 @@ class Collection(Generic[T]):
         return record  # type: ignore[no-any-return]
 
     @overload
-    def get(self, identity: Any) -> T | None: ...
+    def get(self, identity: int) -> T | None: ...
     @overload
-    def get(self, identity: Any, default: D) -> T | D: ...
-    def get(self, identity: Any, default: Any = None) -> Any:
+    def get(self, identity: int, default: D) -> T | D: ...
+    def get(self, identity: int, default: Any = None) -> Any:
         """Return a copy of the record, ``default`` when there is none.
 
         Raises:
@@ -179,7 +179,7 @@ class Collection(Generic[T]):
         store = self._store
         return (given(store, row) for row in rows_of(scan(store, take_snapshot(store))))
 
-    def ids(self) -> list[Any]:
+    def ids(self) -> list[int]:
         """Return the identities in the order of iteration.
 
         Cost: O(records). Nothing is decoded, unless the identity is a natural key: then as
@@ -190,7 +190,7 @@ class Collection(Generic[T]):
             return present(store, take_snapshot(store))
         return keys_in(store, store.key, take_snapshot(store))
 
-    def items(self) -> Iterator[tuple[Any, T]]:
+    def items(self) -> Iterator[tuple[int, T]]:
         """Iterate over identities and copies of the records, as iterating over it does."""
         store = self._store
         return ((identity, given(store, row)) for identity, row in self._shared_items())
@@ -213,12 +213,13 @@ class Collection(Generic[T]):
         Cost: O(records) up to the match. ``find(id=...)`` is a `get`.
         """
         store = self._store
-        name = store.shape.identity if store.key is None else store.key.fields[0]
-        identity = equals.get(name or "")
-        wanted = int if store.key is None else str
-        has_one_name = store.key is None or len(store.key.fields) == 1
-        if condition is None and len(equals) == 1 and type(identity) is wanted and has_one_name:
-            return self.get(identity)
+        if condition is None and len(equals) == 1:
+            # Also by a natural key: a text equals no key but itself.
+            name = store.shape.identity if store.key is None else store.key.sole_field
+            identity: Any = equals.get(name or "")
+            cls: type = type(identity)
+            if cls is (int if store.key is None else str):
+                return self.get(identity)
         compiled = compile_condition(condition, equals, store.shape)
         for row in matching(store, compiled):
             return given(store, row)  # type: ignore[no-any-return]
@@ -251,7 +252,7 @@ class Collection(Generic[T]):
         compiled = compile_condition(condition, equals, self._store.shape)
         return any(True for _ in matching(self._store, compiled))
 
-    def history(self, identity: Any) -> list[Version[T]]:
+    def history(self, identity: int) -> list[Version[T]]:
         """Return the committed versions of a record, oldest first; empty if it never was.
 
         Cost: O(versions in the file), vectorised, and the decoding of those found.
@@ -285,7 +286,7 @@ class Collection(Generic[T]):
 
     # -- writing -------------------------------------------------------------------------
 
-    def insert(self, record: T) -> Any:
+    def insert(self, record: T) -> int:
         """Insert a record and return its identity.
 
         Args:
@@ -306,9 +307,10 @@ class Collection(Generic[T]):
         if fast is not None:
             # A bound method from before the first write comes here.
             return fast(self, record)
-        return self._store.insert(record)
+        identity: int = self._store.insert(record)
+        return identity
 
-    def insert_many(self, records: Iterable[T]) -> list[Any]:
+    def insert_many(self, records: Iterable[T]) -> list[int]:
         """Insert records as one commit, all or none, and return their identities in order.
 
         The errors are those of `insert`. Cost: less than half of as many inserts.
@@ -355,7 +357,7 @@ class Collection(Generic[T]):
 
     def update(
         self,
-        identity: Any,
+        identity: int,
         change: T | Callable[[T], T | None] | None = None,
         /,
         **fields: Any,
@@ -382,7 +384,7 @@ class Collection(Generic[T]):
         """
         store = self._store
         store.engine.refuse_change()
-        is_replaced = store.members.find(type(change)) is not None
+        is_replaced = change is not None and store.members.find(type(change)) is not None
         while True:
             state = store.current_state(identity, is_replaced=is_replaced)
             outcome = store.replace(state, *self._changed(identity, state, change, fields))
@@ -463,7 +465,7 @@ class Collection(Generic[T]):
         return record
 
     @contextlib.contextmanager
-    def edit(self, identity: Any) -> Iterator[T]:
+    def edit(self, identity: int) -> Iterator[T]:
         """Give a copy of a record to be changed, and write it back at the end of the block.
 
         Nothing is written when the block raises, or has changed nothing.
@@ -491,7 +493,7 @@ class Collection(Generic[T]):
                 " Nothing was written. Try again, or use update() with a function."
             )
 
-    def delete(self, identity: Any) -> None:
+    def delete(self, identity: int) -> None:
         """Delete a record.
 
         Raises:
@@ -503,7 +505,7 @@ class Collection(Generic[T]):
         self._store.engine.refuse_change()
         self._store.delete(identity)
 
-    def __delitem__(self, identity: Any) -> None:
+    def __delitem__(self, identity: int) -> None:
         """Delete a record, as `delete`."""
         self.delete(identity)
 
@@ -513,14 +515,56 @@ class Collection(Generic[T]):
         return self._store.clear()
 
 
+class KeyedCollection(Collection[T]):
+    """A collection whose identities are natural keys; made by `Database.collection` with ``key=``.
+
+    The methods are those of `Collection`, with a key wherever they have an identity: the value of
+    the field, or a tuple of the values of the fields.
+
+    >>> import memdb
+    >>> from dataclasses import dataclass
+    >>> @dataclass
+    ... class User:
+    ...     email: str
+    ...     name: str
+    >>> db = memdb.open(None)
+    >>> users = db.collection(User, key="email")
+    >>> users.insert(User("ann@example.org", "Ann"))
+    'ann@example.org'
+    >>> users["ann@example.org"].name
+    'Ann'
+    >>> db.close()
+    """
+
+    if TYPE_CHECKING:
+        # What type checkers have to know; the keys' types can't be told from the fields' names.
+        def __getitem__(self, identity: Any) -> T: ...
+        @overload
+        def get(self, identity: Any) -> T | None: ...
+        @overload
+        def get(self, identity: Any, default: D) -> T | D: ...
+        def get(self, identity: Any, default: Any = None) -> Any: ...
+        def ids(self) -> list[Any]: ...
+        def items(self) -> Iterator[tuple[Any, T]]: ...
+        def history(self, identity: Any) -> list[Version[T]]: ...
+        def insert(self, record: T) -> Any: ...
+        def insert_many(self, records: Iterable[T]) -> list[Any]: ...
+        def update(
+            self, identity: Any, change: T | Callable[[T], T | None] | None = None, /, **fields: Any
+        ) -> bool: ...
+        def edit(self, identity: Any) -> contextlib._GeneratorContextManager[T]: ...
+        def delete(self, identity: Any) -> None: ...
+        def __delitem__(self, identity: Any) -> None: ...
+
+
 def make_collection(store: Store) -> Collection[Any]:
     """Return the collection of a store, with its generated methods.
 
     They live in a class of its own: a method that is found on the class is called faster than
     one on the instance, and ``[]`` is looked for there only.
     """
-    base: type[Collection[Any]] = Collection
-    cls = type("Collection", (base,), dict(_hot.read_methods(store, base)))
+    base: type[Collection[Any]] = Collection if store.key is None else KeyedCollection
+    cls = type(base.__name__, (base,), dict(_hot.read_methods(store, base)))
     cls.__module__ = base.__module__
 
     def add_insert() -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 import numpy as np
 
 from memdb import _config
-from memdb._collection import Collection, make_collection
+from memdb._collection import Collection, KeyedCollection, make_collection
 from memdb._declaration import Declaration, Upgrade
 from memdb._engine import Engine
 from memdb._migration import MigrationResult, migrate
@@ -115,7 +115,7 @@ class Database:
         cls_or_name: type[T],
         *,
         name: str | None = None,
-        key: str | Sequence[str] | None = None,
+        key: None = None,
         serializer: str | Serializer | None = None,
         cloner: str | Callable[[Any], Any] | None = None,
         cache: int | str | None = None,
@@ -135,7 +135,7 @@ class Database:
         cls_or_name: str,
         *,
         name: str | None = None,
-        key: str | Sequence[str] | None = None,
+        key: None = None,
         serializer: str | Serializer | None = None,
         cloner: str | Callable[[Any], Any] | None = None,
         cache: int | str | None = None,
@@ -155,7 +155,7 @@ class Database:
         cls_or_name: UnionType,
         *,
         name: str | None = None,
-        key: str | Sequence[str] | None = None,
+        key: None = None,
         serializer: str | Serializer | None = None,
         cloner: str | Callable[[Any], Any] | None = None,
         cache: int | str | None = None,
@@ -169,6 +169,66 @@ class Database:
         tags: Mapping[str, type] | None = None,
         aliases: Mapping[str, type] | None = None,
     ) -> Collection[Any]: ...
+    @overload
+    def collection(
+        self,
+        cls_or_name: type[T],
+        *,
+        name: str | None = None,
+        key: str | Sequence[str],
+        serializer: str | Serializer | None = None,
+        cloner: str | Callable[[Any], Any] | None = None,
+        cache: int | str | None = None,
+        identity_index: bool | None = None,
+        version: int | None = None,
+        upgrade: Upgrade | None = None,
+        upgrades: Mapping[int, Upgrade] | None = None,
+        renames: Mapping[str, str] | None = None,
+        converters: Mapping[str, Callable[[Any], Any]] | None = None,
+        subclasses: bool | None = None,
+        tags: Mapping[str, type] | None = None,
+        aliases: Mapping[str, type] | None = None,
+    ) -> KeyedCollection[T]: ...
+    @overload
+    def collection(
+        self,
+        cls_or_name: str,
+        *,
+        name: str | None = None,
+        key: str | Sequence[str],
+        serializer: str | Serializer | None = None,
+        cloner: str | Callable[[Any], Any] | None = None,
+        cache: int | str | None = None,
+        identity_index: bool | None = None,
+        version: int | None = None,
+        upgrade: Upgrade | None = None,
+        upgrades: Mapping[int, Upgrade] | None = None,
+        renames: Mapping[str, str] | None = None,
+        converters: Mapping[str, Callable[[Any], Any]] | None = None,
+        subclasses: bool | None = None,
+        tags: Mapping[str, type] | None = None,
+        aliases: Mapping[str, type] | None = None,
+    ) -> KeyedCollection[dict[str, Any]]: ...
+    @overload
+    def collection(
+        self,
+        cls_or_name: UnionType,
+        *,
+        name: str | None = None,
+        key: str | Sequence[str],
+        serializer: str | Serializer | None = None,
+        cloner: str | Callable[[Any], Any] | None = None,
+        cache: int | str | None = None,
+        identity_index: bool | None = None,
+        version: int | None = None,
+        upgrade: Upgrade | None = None,
+        upgrades: Mapping[int, Upgrade] | None = None,
+        renames: Mapping[str, str] | None = None,
+        converters: Mapping[str, Callable[[Any], Any]] | None = None,
+        subclasses: bool | None = None,
+        tags: Mapping[str, type] | None = None,
+        aliases: Mapping[str, type] | None = None,
+    ) -> KeyedCollection[Any]: ...
     def collection(
         self,
         cls_or_name: Any,

@@ -169,6 +169,6 @@ def _compile(
     methods = dict(zip(names, made["make"](**namespace), strict=True))
     for name, method in methods.items():
         method.__doc__ = getattr(slow, name).__doc__
-        method.__qualname__ = f"Collection.{name}"
+        method.__qualname__ = f"{slow.__name__}.{name}"
         method.__module__ = slow.__module__
     return methods

@@ -21,6 +21,7 @@ class NaturalKey:
 
     Attributes:
         fields: Their names.
+        sole_field: The name where there is one, None where there are several.
         is_displaced: Whether a key of the collection is not under its first number, because
             another key was there. With 63 bits that takes some billions of records.
         is_saved: Whether the catalogue has all of this.
@@ -36,6 +37,7 @@ class NaturalKey:
         former: tuple[tuple[str, ...], ...] = (),
     ) -> None:
         self.fields = fields
+        self.sole_field = fields[0] if len(fields) == 1 else None
         self.seed = seed
         self.is_displaced = is_displaced
         self.is_saved = False

@@ -527,7 +527,13 @@ class Store(Records):
         engine = self.engine
         engine.log.raise_if_unusable()
         self.refuse_borrowed()
-        number, slot = self.find_version(identity)
+        if self.key is None and engine.transaction is None and type(identity) is int:
+            # The usual case of what follows, spelled out: a tenth of an update.
+            number, slot = identity, self.slot_of(identity)
+            if not slot:
+                raise self.not_found(identity)
+        else:
+            number, slot = self.find_version(identity)
         if not number:
             raise self.not_found(identity)
         if not slot:

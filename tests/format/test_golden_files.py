@@ -76,13 +76,72 @@ def test_golden_file_can_be_written(golden: Path) -> None:
 def test_document_describes_the_golden_files(golden: Path, read: Any) -> None:
     """The reader that knows the document only finds the same identities, both ways it can read."""
     data = golden.read_bytes()
-    expected = {
-        name: sorted(map(int, records)) for name, records in expected_of(golden)["records"].items()
-    }
+    expected = {name: sorted(records) for name, records in expected_of(golden)["records"].items()}
     contents = read(data)
-    found = {name: sorted(records) for name, records in contents.live(data).items()}
+    found = {name: sorted(_texts_of(contents, data, name)) for name in expected}
 
     assert expected == found
+    assert expected.keys() == contents.live(data).keys()
+
+
+def _texts_of(contents: reader.Contents, data: bytes, name: str) -> list[str]:
+    """Return the identities or natural keys that the reader finds, as the expectation has them."""
+    [entry] = [each for each in contents.catalogue["collections"] if each["name"] == name]
+    if "key" not in entry:
+        return [str(identity) for identity in contents.live(data)[name]]
+    records = contents.records(data)[name].values()
+    return [repr(key_of(entry["key"], record)) for record in records]
+
+
+def test_document_describes_the_records(golden: Path) -> None:
+    """The reader that knows the document only finds the records that memdb gives as dicts."""
+    data = golden.read_bytes()
+    found = reader.read_by_walking(data).records(data)
+    with memdb.open(golden, "r") as db:
+        for name in db.collections():
+            expected = sorted(map(shown, _without_tags(db.collection(name))))
+
+            assert expected == sorted(map(shown, found[name].values()))
+
+
+def _without_tags(records: Iterable[dict[str, Any]]) -> Iterable[dict[str, Any]]:
+    for record in records:
+        record.pop("__class__", None)
+        yield record
+
+
+@pytest.mark.parametrize("serializer", ["json", "msgpack", "binary"])
+@pytest.mark.parametrize("family", ["evolved", "values"])
+def test_both_forms_of_payloads_are_there(family: str, serializer: str) -> None:
+    """Each serializer has golden files with payloads of the native and of the exact form."""
+    data = (DATA / f"v1-{family}-{serializer}.memdb").read_bytes()
+    contents = reader.read_by_walking(data)
+    schemas = {entry["id"]: entry["schema"] for entry in contents.catalogue["writers"]}
+    forms = {
+        (pointer.writer, is_exact(schemas[pointer.writer], reader.payload_of(data, pointer)))
+        for pointer in contents.versions
+        if pointer.writer
+    }
+
+    assert {serializer} == {schema["serializer"] for schema in schemas.values()}
+    for writer, schema in schemas.items():
+        both = {(writer, False), (writer, True)}
+        assert both <= forms or schema["class"] == "Mixture" or "nickname" in str(schema)
+
+
+@pytest.mark.parametrize("serializer", ["json", "msgpack", "binary"])
+def test_every_tag_is_in_a_golden_file(serializer: str) -> None:
+    """The golden files with values hold each tag that the document has."""
+    data = (DATA / f"v1-values-{serializer}.memdb").read_bytes()
+    contents = reader.read_by_walking(data)
+    found: set[str] = set()
+    for pointer in contents.versions:
+        payload = reader.payload_of(data, pointer)
+        plain = exact_plain(serializer, payload)
+        if plain is not None:
+            found |= set(tags_in(plain[0]))
+
+    assert documented_tags() == found
 
 
 def test_both_ways_of_reading_agree(golden: Path) -> None:

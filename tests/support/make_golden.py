@@ -9,12 +9,13 @@ A golden file is never made again: it shows that what an earlier memdb wrote sta
 from __future__ import annotations
 
 import enum
+import functools
 import json
 import os
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
@@ -25,6 +26,7 @@ from uuid import UUID
 
 import memdb
 from memdb.storage import OSFile, _log
+from tests.support import golden_classes
 from tests.support.faulty import FaultyFile, drop, open_on
 from tests.support.markdown import ROOT
 
@@ -149,31 +151,37 @@ def write_torn(path: Path) -> None:
 
 def golden_files() -> dict[str, Any]:
     """Return what makes each golden file."""
+    families = {
+        "v1": write_all_kinds,
+        "v1-evolved": golden_classes.write_evolved,
+        "v1-values": golden_classes.write_values,
+    }
     files: dict[str, Any] = {
-        f"v1-{serializer}": lambda path, serializer=serializer: write_all_kinds(path, serializer)
+        f"{name}-{serializer}": functools.partial(write, serializer=serializer)
+        for name, write in families.items()
         for serializer in ("binary", "json", "msgpack")
     }
     return files | {
         "v1-checkpoints": write_checkpoints,
         "v1-large": write_large,
         "v1-torn": write_torn,
+        "v1-keys": golden_classes.write_keys,
+        "v1-classes": golden_classes.write_classes,
     }
 
 
 def content_of(path: Path, mode: Any = "r") -> dict[str, Any]:
     """Return all that a golden file holds, as JSON can keep it."""
     with memdb.open(path, mode) as db:
-        classes: dict[str, Any] = {"Item": Item}
         contents: dict[str, Any] = {"records": {}, "history": {}}
         for name in db.collections():
-            collection = db.collection(classes.get(name, name))
+            collection, show = opened(db, name)
             contents["records"][name] = {
-                str(identity): repr(record) for identity, record in collection.items()
+                _text_of(name, identity): show(record) for identity, record in collection.items()
             }
-            last = collection.stats().last_identity
             contents["history"][name] = {
-                str(identity): [version.kind for version in collection.history(identity)]
-                for identity in range(1, last + 1)
+                _text_of(name, identity): [version.kind for version in collection.history(identity)]
+                for identity in identities_of(name, collection)
             }
         recovery = db.recovery
         contents["recovery"] = (
@@ -182,6 +190,27 @@ def content_of(path: Path, mode: Any = "r") -> dict[str, Any]:
             else [recovery.replayed_commits, recovery.cut_offset, recovery.cut_bytes]
         )
     return contents
+
+
+def opened(db: memdb.Database, name: str) -> tuple[Any, Callable[[Any], str]]:
+    """Return a collection of a golden file, and what shows its records as text."""
+    opener = golden_classes.OPENERS.get(name.partition(" ")[0])
+    if opener is not None:
+        return opener(db, name), golden_classes.shown
+    classes: dict[str, Any] = {"Item": Item}
+    return db.collection(classes.get(name, name)), repr
+
+
+def identities_of(name: str, collection: Any) -> Iterable[Any]:
+    """Return the identities or natural keys that were ever given."""
+    if name in golden_classes.GIVEN_KEYS:
+        return golden_classes.GIVEN_KEYS[name]
+    return range(1, collection.stats().last_identity + 1)
+
+
+def _text_of(name: str, identity: Any) -> str:
+    """Return an identity or a natural key as JSON can have it for a key."""
+    return repr(identity) if name in golden_classes.GIVEN_KEYS else str(identity)
 
 
 def make_golden_files() -> None:

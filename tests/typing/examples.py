@@ -33,6 +33,25 @@ events = db.collection("events")
 assert_type(people, memdb.Collection[Person])
 assert_type(events, memdb.Collection[dict[str, Any]])
 
+users = db.collection(City, name="users", key="name")
+assert_type(users, memdb.KeyedCollection[City])
+places = db.collection("places", key=("country", "code"))
+assert_type(places, memdb.KeyedCollection[dict[str, Any]])
+either = db.collection(Person | City, name="either", aliases={"Town": City})
+later = db.collection(Person, version=2, upgrades={2: lambda stored: None})
+assert_type(later, memdb.Collection[Person])
+assert_type(db.migrate(dry_run=True).is_complete, bool)
+assert_type(memdb.schema(db).collections["users"].forms[0].fields, dict[str, str])
+
+# Natural keys may be of any type.
+assert_type(users["Rome"], City)
+assert_type(users.get("Rome", None), City | None)
+assert_type(places["fr", 1]["name"], Any)
+users.update("Rome", name="Roma")
+with users.edit("Rome") as city:
+    assert_type(city, City)
+del users["Rome"]
+
 # Reading knows the class.
 assert_type(people[1], Person)
 assert_type(people[1].first_name, str)
