@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from memdb._members import Member
-from memdb.errors import DecodeError, EncodeError, IdentityError, MemdbError, shown
+from memdb.errors import DamageError, DecodeError, EncodeError, IdentityError, MemdbError, shown
 from memdb.serializers import (
     Serializer,
     UnknownFields,
@@ -125,6 +125,11 @@ class Decoding:
         schemas: list[Mapping[str, Any]] = [
             entry["schema"] for entry in writers if entry["id"] == writer_id
         ]
+        if not schemas:
+            raise DamageError(
+                f"{self._store.name}: a record was written by the writer {writer_id}, which the"
+                " file's catalogue does not have. Restore the file from a copy."
+            )
         return schemas[0]
 
     def _serializer(self, schema: Mapping[str, Any]) -> Serializer:

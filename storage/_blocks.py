@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import orjson
 import xxhash
 from numpy.typing import NDArray
 
@@ -185,17 +184,6 @@ def unpack_checked(payload: bytes | memoryview, file_id: int) -> bytes | memoryv
     if payload[:CHECKSUM_BYTES] != checksum64(body, file_id):
         return None
     return body
-
-
-def pack_catalogue(catalogue: dict[str, Any]) -> bytes:
-    """Return the catalogue as JSON."""
-    return orjson.dumps(catalogue)
-
-
-def unpack_catalogue(body: bytes | memoryview) -> dict[str, Any]:
-    """Return the catalogue; its bytes are checked already."""
-    catalogue: dict[str, Any] = orjson.loads(body)
-    return catalogue
 
 
 def pack_checkpoint(checkpoint: Checkpoint) -> bytes:

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from memdb.storage._blocks import BlockHeader, checksum32, unpack_catalogue, unpack_checked
+from memdb.errors import DamageError
+from memdb.storage._blocks import BlockHeader, checksum32, unpack_checked
+from memdb.storage._catalogue import unpack_catalogue
 from memdb.storage._constants import (
     ALIGNMENT,
     BLOCK_BYTES,
@@ -92,9 +94,13 @@ def _findings(log: Log, reader: MapReader, end: int, versions: int) -> Iterator[
             if body is None:
                 yield Finding(header.payload_offset, "the payload does not match its checksum")
             elif header.magic == CATALOGUE_MAGIC:
-                catalogue = unpack_catalogue(body)
-                collections |= {entry["id"] for entry in catalogue["collections"]}
-                writers |= {entry["id"] for entry in catalogue["writers"]}
+                try:
+                    catalogue = unpack_catalogue(body)
+                except DamageError:
+                    yield Finding(header.payload_offset, "the catalogue is not what memdb writes")
+                else:
+                    collections |= {entry["id"] for entry in catalogue["collections"]}
+                    writers |= {entry["id"] for entry in catalogue["writers"]}
         offset = header.end
     if slot and slot - 1 != versions:
         yield Finding(end, f"the log holds {slot - 1} versions, the pointer map {versions}")

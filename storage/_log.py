@@ -23,11 +23,11 @@ from memdb.storage._blocks import (
     checksum32,
     checksum64,
     pack_block,
-    pack_catalogue,
     pack_checked,
     pack_checkpoint,
     pack_root,
 )
+from memdb.storage._catalogue import pack_catalogue
 from memdb.storage._checkpoint import build_checkpoint, unchecked_slot
 from memdb.storage._constants import (
     ALIGNMENT,

@@ -18,12 +18,12 @@ from memdb.storage._blocks import (
     checksum32,
     checksum64,
     unpack_block,
-    unpack_catalogue,
     unpack_checked,
     unpack_checkpoint,
     unpack_header,
     unpack_root,
 )
+from memdb.storage._catalogue import unpack_catalogue
 from memdb.storage._constants import (
     ALIGNMENT,
     BLOCK_BYTES,
@@ -309,7 +309,8 @@ def walk(file: File, source: Source, state: LogState) -> None:
             _take_commit(state, header, data)
         elif header.magic == CATALOGUE_MAGIC:
             body = data[BLOCK_BYTES + CHECKSUM_BYTES :]
-            state.catalogue = unpack_catalogue(body[: header.payload_bytes - CHECKSUM_BYTES])
+            body = body[: header.payload_bytes - CHECKSUM_BYTES]
+            state.catalogue = unpack_catalogue(body, file.path, header.offset)
             state.catalogue_offset = header.offset
         else:
             _take_checkpoint(file, source, state, header)
@@ -484,7 +485,9 @@ def _load_catalogue(file: File, reader: Source, state: LogState) -> None:
     offset = state.root.catalogue
     if offset:
         header = _read_checked_block(file, reader, state, offset, CATALOGUE_MAGIC)
-        state.catalogue = unpack_catalogue(_read_body(file, reader, state, header))
+        state.catalogue = unpack_catalogue(
+            _read_body(file, reader, state, header), file.path, offset
+        )
         state.catalogue_offset = offset
 
 

@@ -2,18 +2,32 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import shutil
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import memdb
-from tests.support import reader
+from tests.support import golden_classes, reader
+from tests.support.golden_classes import shown
 from tests.support.make_golden import DATA, Item, content_of, golden_files, item
+from tests.support.payloads import TAGS, exact_plain, is_exact, key_of, tags_in
+from tests.support.values import KEY_TYPES
 
 FILES = sorted(DATA.glob("*.memdb"))
+SERIALIZERS = ("json", "msgpack", "binary")
+
+#: The tags that there were when the golden files with values were made.
+FIRST_TAGS = {
+    *("int", "float", "str", "complex", "bytes", "bytearray", "date", "time", "datetime", "zone"),
+    *("timedelta", "decimal", "fraction", "uuid", "path", "range", "list", "tuple", "set", "dict"),
+    *("ip4", "ip6", "ip4 network", "ip6 network", "ip4 interface", "ip6 interface", "frozenset"),
+    *("ordered dict", "counter", "deque", "record", "enum", "enum name", "array", "scalar"),
+}
 
 
 def expected_of(path: Path) -> dict[str, Any]:
@@ -110,38 +124,61 @@ def _without_tags(records: Iterable[dict[str, Any]]) -> Iterable[dict[str, Any]]
         yield record
 
 
-@pytest.mark.parametrize("serializer", ["json", "msgpack", "binary"])
-@pytest.mark.parametrize("family", ["evolved", "values"])
-def test_both_forms_of_payloads_are_there(family: str, serializer: str) -> None:
-    """Each serializer has golden files with payloads of the native and of the exact form."""
-    data = (DATA / f"v1-{family}-{serializer}.memdb").read_bytes()
+def payloads_of(name: str) -> Iterator[tuple[dict[str, Any], bytes]]:
+    """Yield every payload of a golden file, with the schema of its writer."""
+    data = (DATA / f"{name}.memdb").read_bytes()
     contents = reader.read_by_walking(data)
     schemas = {entry["id"]: entry["schema"] for entry in contents.catalogue["writers"]}
-    forms = {
-        (pointer.writer, is_exact(schemas[pointer.writer], reader.payload_of(data, pointer)))
-        for pointer in contents.versions
-        if pointer.writer
+    for pointer in contents.versions:
+        if pointer.writer:
+            yield schemas[pointer.writer], reader.payload_of(data, pointer)
+
+
+@pytest.mark.parametrize("serializer", SERIALIZERS)
+def test_golden_files_have_both_forms_of_payloads(serializer: str) -> None:
+    """Each serializer has payloads of the native and of the exact form, in every version."""
+    evolved = {
+        (schema["serializer"], schema.get("version", 1), is_exact(schema, payload))
+        for schema, payload in payloads_of(f"v1-evolved-{serializer}")
+    }
+    values = {
+        (schema["serializer"], schema["class"], is_exact(schema, payload))
+        for schema, payload in payloads_of(f"v1-values-{serializer}")
     }
 
-    assert {serializer} == {schema["serializer"] for schema in schemas.values()}
-    for writer, schema in schemas.items():
-        both = {(writer, False), (writer, True)}
-        assert both <= forms or schema["class"] == "Mixture" or "nickname" in str(schema)
+    assert set(itertools.product([serializer], [1, 2, 3], [False, True])) == evolved
+    assert {
+        *itertools.product([serializer], ["Natives", "Model", "dict"], [False, True]),
+        (serializer, "Mixture", True),
+    } == values
 
 
-@pytest.mark.parametrize("serializer", ["json", "msgpack", "binary"])
-def test_every_tag_is_in_a_golden_file(serializer: str) -> None:
-    """The golden files with values hold each tag that the document has."""
-    data = (DATA / f"v1-values-{serializer}.memdb").read_bytes()
-    contents = reader.read_by_walking(data)
+@pytest.mark.parametrize("serializer", SERIALIZERS)
+def test_golden_files_have_every_tag(serializer: str) -> None:
+    """Each tag that was written when the files were made is in them, and known today."""
     found: set[str] = set()
-    for pointer in contents.versions:
-        payload = reader.payload_of(data, pointer)
-        plain = exact_plain(serializer, payload)
-        if plain is not None:
+    for schema, payload in payloads_of(f"v1-values-{serializer}"):
+        if is_exact(schema, payload):
+            plain = exact_plain(serializer, payload)
+            assert plain is not None
             found |= set(tags_in(plain[0]))
 
-    assert documented_tags() == found
+    assert found == FIRST_TAGS
+    assert FIRST_TAGS <= TAGS
+
+
+def test_golden_file_with_keys_has_every_type() -> None:
+    """Keys of all types are in the golden file, and are found under them."""
+    with memdb.open(DATA / "v1-keys.memdb", "r") as db:
+        everything = db.collection("everything", key="k")
+        found = [everything[key]["number"] for key in golden_classes.KEYS if type(key) is not int]
+
+    assert {type(key) for key in golden_classes.KEYS} > KEY_TYPES
+    assert found == [
+        -1 if key is True else number
+        for number, key in enumerate(golden_classes.KEYS)
+        if type(key) is not int
+    ]
 
 
 def test_both_ways_of_reading_agree(golden: Path) -> None:

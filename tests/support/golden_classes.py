@@ -460,7 +460,8 @@ def write_values(path: Path, serializer: str) -> None:
         dicts = db.collection("dicts")
         with db.transaction():
             natives.insert(Natives())
-            natives.insert(dataclasses.replace(Natives(), whole=math.nan, maybe=date(1, 1, 1)))
+            folded = datetime(2024, 10, 27, 2, 30, fold=1)
+            natives.insert(dataclasses.replace(Natives(), moment=folded, maybe=date(1, 1, 1)))
             mixtures.insert_many(Mixture(values) for values in MIXTURES)
             mixtures.insert(Mixture([], NAMED, {Point(1): {Point(2), Point(3)}}))
             models.insert(Model(name="a", price=Decimal(2), home=Home(city="b", lines=[])))

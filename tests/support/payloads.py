@@ -12,7 +12,7 @@ import re
 import struct
 import uuid
 from collections import Counter, OrderedDict, deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from fractions import Fraction
@@ -52,7 +52,7 @@ def decode_payload(
     form = schema["serializer"]
     if form not in ("json", "msgpack", "binary"):
         raise Unreadable(f"a payload of the serializer {form}")
-    exact = _exact_plain(form, payload)
+    exact = exact_plain(form, payload)
     record = _native(schema, payload) if exact is None else Exact(schema).fields(exact[0])
     names = [name for name, _ in schema["fields"]]
     if identity is not None and (schema["kind"] == "dict" or "id" not in names):
@@ -62,11 +62,11 @@ def decode_payload(
 
 def is_exact(schema: Mapping[str, Any], payload: bytes) -> bool:
     """Whether a payload is of the exact form."""
-    return _exact_plain(schema["serializer"], payload) is not None
+    return exact_plain(schema["serializer"], payload) is not None
 
 
-def _exact_plain(form: str, payload: bytes) -> tuple[Any] | None:
-    """Return the plain form in a payload, None if it is of the native form."""
+def exact_plain(form: str, payload: bytes) -> tuple[Any] | None:
+    """Return the plain form in a payload, in a tuple; None if it is of the native form."""
     if form != "json":
         return (msgspec.msgpack.decode(payload[1:]),) if payload[0] == 0xC1 else None
     if payload[0] != 0x5B:
@@ -116,13 +116,14 @@ class Types:
                 return _as_it_is
             inner = self.converter(others[0])
             return lambda value: None if value is None else inner(value)
+        name, arguments = _name_and_arguments(text)
+        for known in (text, name):
+            if known in self._enums:
+                return self._member(known)
+            if known in self._records:
+                return _as_it_is if known in self._open else self._record(known)
         if text in self._scalars:
             return self._scalars[text]
-        name, arguments = _name_and_arguments(text)
-        if name in self._enums:
-            return self._member(name)
-        if name in self._records:
-            return _as_it_is if name in self._open else self._record(name)
         if not arguments:
             return _as_it_is
         if name == "list":
@@ -306,6 +307,21 @@ def _hashable(value: Any) -> Any:
     return value
 
 
+def tags_in(plain: Any) -> Iterator[str]:
+    """Yield the tags of a plain form."""
+    if isinstance(plain, dict):
+        for item in plain.values():
+            yield from tags_in(item)
+    elif isinstance(plain, list) and plain:
+        tag, *rest = plain
+        yield tag
+        if tag in _MAPPINGS:
+            rest = [part for pair in rest for part in pair]
+        if tag not in ("array", "scalar", "zone", "datetime", "time"):
+            for part in rest:
+                yield from tags_in(part)
+
+
 def _with_further(values: dict[str, Any]) -> dict[str, Any]:
     """Return fields with what a pydantic model holds under other names among them."""
     found: dict[str, Any] = {}
@@ -414,6 +430,10 @@ _TAGS: dict[str, Callable[..., Any]] = {
 }
 _SEQUENCES: dict[str, Any] = {"list": list, "tuple": tuple, "set": set, "frozenset": frozenset}
 _MAPPINGS: dict[str, Any] = {"dict": dict, "ordered dict": OrderedDict, "counter": Counter}
+
+
+#: Every tag that the reader knows.
+TAGS = {*_TAGS, *_SEQUENCES, *_MAPPINGS, "deque", "record", "enum", "enum name"}
 
 
 # -- natural keys ----------------------------------------------------------------------------

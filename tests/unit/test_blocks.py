@@ -15,13 +15,11 @@ from memdb.storage._blocks import (
     aligned,
     empty_pointers,
     pack_block,
-    pack_catalogue,
     pack_checked,
     pack_checkpoint,
     pack_header,
     pack_root,
     unpack_block,
-    unpack_catalogue,
     unpack_checked,
     unpack_checkpoint,
     unpack_header,
@@ -195,13 +193,6 @@ def test_checkpoint_shorter_than_its_head_is_damage() -> None:
     """A checkpoint without room for its numbers is refused."""
     with pytest.raises(DamageError):
         unpack_checkpoint(bytes(39), "a.memdb", 0)
-
-
-def test_catalogue_comes_back() -> None:
-    """The catalogue is JSON and comes back, whatever the names."""
-    catalogue = {"collections": [{"id": 1, "name": "Größe \U0001f600"}], "writers": []}
-
-    assert catalogue == unpack_catalogue(pack_catalogue(catalogue))
 
 
 @given(st.integers(0, 10_000))
