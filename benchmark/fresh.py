@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,8 @@ from benchmark.timing import Series
 _CHECKPOINT_INTERVAL = 65_536
 
 OPEN_FORMS = ("binary", "msgpack", "json", "struct-msgpack", "sqlite3", "lmdb")
+# By natural key; no payload is read but that of the record looked up, so that two are enough.
+KEY_FORMS = ("key-binary", "key-struct-msgpack", "key-sqlite3", "key-lmdb")
 
 
 def open_clean(count: int, rounds: int) -> list[Series]:
@@ -34,6 +36,11 @@ def open_killed(count: int, rounds: int) -> list[Series]:
     """Time opening to the first get after SIGKILL, with the longest tail behind a checkpoint."""
     tail = _CHECKPOINT_INTERVAL - 500
     return _open(count // _CHECKPOINT_INTERVAL * _CHECKPOINT_INTERVAL + tail, rounds, killed=True)
+
+
+def open_keys(count: int, rounds: int) -> list[Series]:
+    """As `open_clean`, with natural keys: from opening to the first record by its key."""
+    return _open(count, rounds, killed=False, all_forms=KEY_FORMS)
 
 
 def memory(count: int, rounds: int) -> list[Series]:
@@ -61,20 +68,23 @@ def memory(count: int, rounds: int) -> list[Series]:
 WORKLOADS: dict[str, Callable[[int, int], list[Series]]] = {
     "open_clean": open_clean,
     "open_killed": open_killed,
+    "open_keys": open_keys,
     "memory": memory,
 }
 
 
-def _open(count: int, rounds: int, *, killed: bool) -> list[Series]:
+def _open(
+    count: int, rounds: int, *, killed: bool, all_forms: Sequence[str] = OPEN_FORMS
+) -> list[Series]:
     counts = (count,) if killed else (max(count // 4, 1), count)
-    forms = [form for form in OPEN_FORMS if form != "lmdb" or find_spec("lmdb")]
+    forms = [form for form in all_forms if not form.endswith("lmdb") or find_spec("lmdb")]
     found: dict[tuple[str, int], Series] = {}
     with tempfile.TemporaryDirectory(prefix="memdb-bench-") as directory:
         for form in forms:
             for each in counts:
                 how = "killed" if killed else "closed"
                 _child("build", str(Path(directory) / f"{form}-{each}"), form, str(each), how)
-                found[form, each] = Series(f"{form}, {each:,}")
+                found[form, each] = Series(f"{form.removeprefix('key-')}, {each:,}")
         for number in range(-1, rounds):
             for (form, each), series in found.items():
                 folder = Path(directory) / f"{form}-{each}"

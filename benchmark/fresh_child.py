@@ -16,7 +16,15 @@ import orjson
 import memdb
 from benchmark.ours import MemdbStore
 from benchmark.peers.floor import generated_copy
-from benchmark.records import Item, ItemStruct, make_distinct, repeat
+from benchmark.records import (
+    Item,
+    ItemStruct,
+    KeyedItem,
+    KeyedStruct,
+    key_of,
+    make_distinct,
+    make_records,
+)
 from benchmark.stores import Store
 
 Answer = dict[str, float]
@@ -26,8 +34,7 @@ def build(folder: str, form: str, count: str, how: str) -> Answer:
     """Write ``count`` records; close, or answer and be killed."""
     Path(folder).mkdir()
     store = _make(form, Path(folder))
-    cls = ItemStruct if form in ("lmdb", "struct-msgpack") else Item
-    records = repeat(make_distinct(cls), int(count))
+    records = make_records(_record_class(form), int(count))
     if how == "killed" and form not in ("sqlite3", "lmdb"):
         for record in records:
             store.insert(record)
@@ -42,9 +49,10 @@ def build(folder: str, form: str, count: str, how: str) -> Answer:
 
 def open_and_get(folder: str, form: str, identity: str) -> Answer:
     """Time from opening to the first record in hand, modules imported before."""
+    wanted = key_of(int(identity)) if form.startswith("key-") else int(identity)
     begin = perf_counter_ns()
     store = _make(form, Path(folder))
-    record = store.get(int(identity))
+    record = store.get(wanted)
     elapsed = perf_counter_ns() - begin
     assert record is not None
     store.close()
@@ -92,16 +100,25 @@ def memory_dict(count: str) -> Answer:
 
 
 def _make(form: str, folder: Path) -> Store:
-    if form == "sqlite3":
-        from benchmark.peers.sqlite import SqliteStore
+    is_keyed = form.startswith("key-")
+    name = form.removeprefix("key-")
+    if name == "sqlite3":
+        from benchmark.peers.sqlite import KeyedSqliteStore, SqliteStore
 
-        return SqliteStore(folder / "items.sqlite")
-    if form == "lmdb":
-        from benchmark.peers.lightning import LmdbStore
+        return (KeyedSqliteStore if is_keyed else SqliteStore)(folder / "items.sqlite")
+    if name == "lmdb":
+        from benchmark.peers.lightning import KeyedLmdbStore, LmdbStore
 
-        return LmdbStore(folder / "items.lmdb")
-    cls: type[Any] = ItemStruct if form == "struct-msgpack" else Item
-    return MemdbStore(folder / "items.memdb", cls, form.removeprefix("struct-"))
+        return (KeyedLmdbStore if is_keyed else LmdbStore)(folder / "items.lmdb")
+    serializer = name.removeprefix("struct-")
+    return MemdbStore(folder / "items.memdb", _record_class(form), serializer)
+
+
+def _record_class(form: str) -> type[Any]:
+    is_struct = form.endswith(("lmdb", "struct-msgpack"))
+    if form.startswith("key-"):
+        return KeyedStruct if is_struct else KeyedItem
+    return ItemStruct if is_struct else Item
 
 
 def _footprint() -> dict[str, int]:

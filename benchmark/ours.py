@@ -7,12 +7,18 @@ from pathlib import Path
 from typing import Any
 
 import memdb
-from benchmark.records import Item, ItemStruct
+from benchmark.records import KEY, Item, ItemStruct, KeyedItem, KeyedStruct
 
 # name in the tables -> (class, serializer)
 FORMS: dict[str, tuple[type[Any], str]] = {
     "memdb dataclass, binary": (Item, "binary"),
     "memdb Struct, msgpack": (ItemStruct, "msgpack"),
+}
+
+# The same with a natural key.
+KEYED_FORMS: dict[str, tuple[type[Any], str]] = {
+    "memdb dataclass, binary": (KeyedItem, "binary"),
+    "memdb Struct, msgpack": (KeyedStruct, "msgpack"),
 }
 
 
@@ -21,9 +27,10 @@ class MemdbStore:
 
     def __init__(self, path: Path | None, cls: type[Any], serializer: str, **settings: Any) -> None:
         self._db = memdb.open(path, **settings)
-        self.items = self._db.collection(cls, name="items", serializer=serializer)
-        self.get: Callable[[int], object] = self.items.get
-        self.delete: Callable[[int], object] = self.items.delete
+        key = KEY if cls in (KeyedItem, KeyedStruct) else None
+        self.items = self._db.collection(cls, name="items", key=key, serializer=serializer)
+        self.get: Callable[[Any], object] = self.items.get
+        self.delete: Callable[[Any], object] = self.items.delete
 
     @property
     def insert(self) -> Callable[[Any], object]:
@@ -35,7 +42,7 @@ class MemdbStore:
         """The collection's own method."""
         return self.items.insert_many
 
-    def update(self, identity: int, count: int) -> object:
+    def update(self, identity: Any, count: int) -> object:
         """Set one field."""
         return self.items.update(identity, count=count)
 

@@ -1,7 +1,11 @@
-"""The 8-field record that every workload uses, from a seeded generator, in two forms."""
+"""The 8-field record that every workload uses, from a seeded generator, in two forms.
+
+Beside it the same record with a natural key: a text in the place of the assigned identity.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import random
 import string
 from dataclasses import dataclass
@@ -43,6 +47,39 @@ class ItemStruct(msgspec.Struct):
     is_active: bool
 
 
+@dataclass(slots=True)
+class KeyedItem:
+    """The record as a slotted dataclass with a natural key."""
+
+    code: str
+    name: str
+    category: str
+    created_at: datetime
+    updated_at: datetime
+    amount: Decimal
+    count: int
+    is_active: bool
+
+
+class KeyedStruct(msgspec.Struct):
+    """The record as a ``msgspec.Struct`` with a natural key."""
+
+    code: str
+    name: str
+    category: str
+    created_at: datetime
+    updated_at: datetime
+    amount: Decimal
+    count: int
+    is_active: bool
+
+
+KEY = "code"
+
+# With a natural key -> without.
+_WITHOUT_KEY: dict[type[Any], type[Any]] = {KeyedItem: Item, KeyedStruct: ItemStruct}
+
+
 def make_distinct(cls: type[Any], how_many: int = DISTINCT, seed: int = SEED) -> list[Any]:
     """Return ``how_many`` different records of ``cls``, each with ``id=0``."""
     dice = random.Random(seed)
@@ -76,3 +113,28 @@ def shuffled_ids(count: int, how_many: int) -> list[int]:
     ids = list(range(1, count + 1))
     dice.shuffle(ids)
     return repeat(ids, how_many)
+
+
+def key_of(number: int) -> str:
+    """Return the natural key of a record: 20 characters, different for each, in no order."""
+    return hashlib.blake2b(number.to_bytes(8, "big"), digest_size=10).hexdigest()
+
+
+def make_records(cls: type[Any], count: int) -> list[Any]:
+    """Return ``count`` records; with a natural key as many objects, the other values over again."""
+    if cls not in _WITHOUT_KEY:
+        return repeat(make_distinct(cls), count)
+    made = []
+    for number, record in enumerate(repeat(make_distinct(_WITHOUT_KEY[cls]), count), 1):
+        values = [getattr(record, name) for name in cls.__match_args__[1:]]
+        made.append(cls(key_of(number), *values))
+    return made
+
+
+def shuffled_identities(cls: type[Any], count: int, how_many: int) -> list[Any]:
+    """Return ``how_many`` identities of `make_records` in a seeded random order.
+
+    Keys are other objects than those in the records, as those that a program looks up are.
+    """
+    ids = shuffled_ids(count, how_many)
+    return [key_of(number) for number in ids] if cls in _WITHOUT_KEY else ids

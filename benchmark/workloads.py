@@ -15,9 +15,11 @@ from typing import Any
 import orjson
 
 from benchmark import fresh
-from benchmark.ours import FORMS, open_store
+from benchmark.codecs import codec_contenders
+from benchmark.migration import migration_contenders
+from benchmark.ours import FORMS, KEYED_FORMS, open_store
 from benchmark.peers.floor import DictContender, SyncLoopContender
-from benchmark.records import Item, ItemStruct
+from benchmark.records import Item, ItemStruct, KeyedItem, KeyedStruct
 from benchmark.stores import Store, StoreContender
 from benchmark.timing import Contender, Series, run_rounds
 
@@ -43,9 +45,11 @@ def workload_names() -> list[str]:
     return [*_WORKLOADS, *fresh.WORKLOADS]
 
 
-def _ours(count: int, *, suffix: str = "", **options: Any) -> list[Contender]:
+def _ours(
+    count: int, *, suffix: str = "", is_keyed: bool = False, **options: Any
+) -> list[Contender]:
     made: list[Contender] = []
-    for form, (cls, serializer) in FORMS.items():
+    for form, (cls, serializer) in (KEYED_FORMS if is_keyed else FORMS).items():
         settings = options.get("settings", {})
         make = partial(open_store, cls=cls, serializer=serializer, **settings)
         made.append(
@@ -98,7 +102,11 @@ def _insert_many(count: int) -> list[Contender]:
 
 
 def _get(count: int, operations: int | None = None) -> list[Contender]:
-    uncached = {"settings": {"cache": "none"}, "has_gc_rounds": False, "operations": operations}
+    uncached: dict[str, Any] = {
+        "settings": {"cache": "none"},
+        "has_gc_rounds": False,
+        "operations": operations,
+    }
     return [
         *_ours(count, operations=operations),
         *_ours(count, suffix=', cache="none"', **uncached),
@@ -113,6 +121,55 @@ def _get(count: int, operations: int | None = None) -> list[Contender]:
 def _get_hot(count: int) -> list[Contender]:
     """Few enough records for the processor's caches: what the code costs, without the memory."""
     return _get(min(count, _HOT_COUNT), count)
+
+
+def _keyed_sqlite(
+    count: int, name: str = "sqlite3", operations: int | None = None, **options: Any
+) -> list[Contender]:
+    from benchmark.peers.sqlite import KeyedSqliteStore
+
+    def make(directory: Path) -> Store:
+        return KeyedSqliteStore(directory / "items.sqlite", **options)
+
+    return [StoreContender(name, make, KeyedItem, count=count, operations=operations)]
+
+
+def _keyed_lmdb(count: int, operations: int | None = None) -> list[Contender]:
+    try:
+        from benchmark.peers.lightning import KeyedLmdbStore
+    except ImportError:
+        print("lmdb is not installed: its rows are left out", file=sys.stderr)
+        return []
+
+    def make(directory: Path) -> Store:
+        return KeyedLmdbStore(directory / "items.lmdb")
+
+    return [StoreContender("lmdb", make, KeyedStruct, count=count, operations=operations)]
+
+
+def _keyed_beside_peers(count: int) -> list[Contender]:
+    return [*_ours(count, is_keyed=True), *_keyed_sqlite(count), *_keyed_lmdb(count)]
+
+
+def _key_insert(count: int) -> list[Contender]:
+    assigned = _ours(count, suffix=", assigned identity", workload="insert")
+    return [*_keyed_beside_peers(count), *assigned]
+
+
+def _key_get(count: int, operations: int | None = None) -> list[Contender]:
+    return [
+        *_ours(count, is_keyed=True, operations=operations),
+        *_keyed_sqlite(count, "sqlite3, record built", operations),
+        *_keyed_sqlite(count, "sqlite3, row only", operations, rows=True),
+        *_keyed_lmdb(count, operations),
+        DictContender("dict, generated copy", KeyedItem, count, operations),
+        DictContender("dict, Struct copy", KeyedStruct, count, operations),
+    ]
+
+
+def _key_get_hot(count: int) -> list[Contender]:
+    """As `_get_hot`."""
+    return _key_get(min(count, _HOT_COUNT), count)
 
 
 def _synced(count: int) -> list[Contender]:
@@ -136,6 +193,13 @@ _WORKLOADS: dict[str, Callable[[int], list[Contender]]] = {
     "update": _beside_peers,
     "delete": _beside_peers,
     "synced": _synced,
+    "key_insert": _key_insert,
+    "key_get": _key_get,
+    "key_get_hot": _key_get_hot,
+    "key_update": _keyed_beside_peers,
+    "key_delete": _keyed_beside_peers,
+    "codec": codec_contenders,
+    "migrate": migration_contenders,
 }
 
 

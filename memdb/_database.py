@@ -6,13 +6,13 @@ import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType, UnionType
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack, overload
 
 import numpy as np
 
 from memdb import _config
 from memdb._collection import Collection, KeyedCollection, make_collection
-from memdb._declaration import Declaration, Upgrade
+from memdb._declaration import CollectionSettings, Declaration, Upgrade
 from memdb._engine import Engine
 from memdb._migration import MigrationResult, migrate
 from memdb._scan import misplaced
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 Path = str | bytes | os.PathLike[str] | os.PathLike[bytes]
 Mode = Literal["rw", "r", "append"]
+Key = str | Sequence[str]
 
 
 def open(
@@ -111,130 +112,42 @@ class Database:
 
     @overload
     def collection(
-        self,
-        cls_or_name: type[T],
-        *,
-        name: str | None = None,
-        key: None = None,
-        serializer: str | Serializer | None = None,
-        cloner: str | Callable[[Any], Any] | None = None,
-        cache: int | str | None = None,
-        identity_index: bool | None = None,
-        version: int | None = None,
-        upgrade: Upgrade | None = None,
-        upgrades: Mapping[int, Upgrade] | None = None,
-        renames: Mapping[str, str] | None = None,
-        converters: Mapping[str, Callable[[Any], Any]] | None = None,
-        subclasses: bool | None = None,
-        tags: Mapping[str, type] | None = None,
-        aliases: Mapping[str, type] | None = None,
+        self, cls_or_name: type[T], *, key: None = None, **settings: Unpack[CollectionSettings]
     ) -> Collection[T]: ...
     @overload
     def collection(
-        self,
-        cls_or_name: str,
-        *,
-        name: str | None = None,
-        key: None = None,
-        serializer: str | Serializer | None = None,
-        cloner: str | Callable[[Any], Any] | None = None,
-        cache: int | str | None = None,
-        identity_index: bool | None = None,
-        version: int | None = None,
-        upgrade: Upgrade | None = None,
-        upgrades: Mapping[int, Upgrade] | None = None,
-        renames: Mapping[str, str] | None = None,
-        converters: Mapping[str, Callable[[Any], Any]] | None = None,
-        subclasses: bool | None = None,
-        tags: Mapping[str, type] | None = None,
-        aliases: Mapping[str, type] | None = None,
+        self, cls_or_name: str, *, key: None = None, **settings: Unpack[CollectionSettings]
     ) -> Collection[dict[str, Any]]: ...
     @overload
     def collection(
-        self,
-        cls_or_name: UnionType,
-        *,
-        name: str | None = None,
-        key: None = None,
-        serializer: str | Serializer | None = None,
-        cloner: str | Callable[[Any], Any] | None = None,
-        cache: int | str | None = None,
-        identity_index: bool | None = None,
-        version: int | None = None,
-        upgrade: Upgrade | None = None,
-        upgrades: Mapping[int, Upgrade] | None = None,
-        renames: Mapping[str, str] | None = None,
-        converters: Mapping[str, Callable[[Any], Any]] | None = None,
-        subclasses: bool | None = None,
-        tags: Mapping[str, type] | None = None,
-        aliases: Mapping[str, type] | None = None,
+        self, cls_or_name: UnionType, *, key: None = None, **settings: Unpack[CollectionSettings]
     ) -> Collection[Any]: ...
     @overload
     def collection(
         self,
         cls_or_name: type[T],
         *,
-        name: str | None = None,
         key: str | Sequence[str],
-        serializer: str | Serializer | None = None,
-        cloner: str | Callable[[Any], Any] | None = None,
-        cache: int | str | None = None,
-        identity_index: bool | None = None,
-        version: int | None = None,
-        upgrade: Upgrade | None = None,
-        upgrades: Mapping[int, Upgrade] | None = None,
-        renames: Mapping[str, str] | None = None,
-        converters: Mapping[str, Callable[[Any], Any]] | None = None,
-        subclasses: bool | None = None,
-        tags: Mapping[str, type] | None = None,
-        aliases: Mapping[str, type] | None = None,
+        **settings: Unpack[CollectionSettings],
     ) -> KeyedCollection[T]: ...
     @overload
     def collection(
-        self,
-        cls_or_name: str,
-        *,
-        name: str | None = None,
-        key: str | Sequence[str],
-        serializer: str | Serializer | None = None,
-        cloner: str | Callable[[Any], Any] | None = None,
-        cache: int | str | None = None,
-        identity_index: bool | None = None,
-        version: int | None = None,
-        upgrade: Upgrade | None = None,
-        upgrades: Mapping[int, Upgrade] | None = None,
-        renames: Mapping[str, str] | None = None,
-        converters: Mapping[str, Callable[[Any], Any]] | None = None,
-        subclasses: bool | None = None,
-        tags: Mapping[str, type] | None = None,
-        aliases: Mapping[str, type] | None = None,
+        self, cls_or_name: str, *, key: Key, **settings: Unpack[CollectionSettings]
     ) -> KeyedCollection[dict[str, Any]]: ...
     @overload
     def collection(
         self,
         cls_or_name: UnionType,
         *,
-        name: str | None = None,
         key: str | Sequence[str],
-        serializer: str | Serializer | None = None,
-        cloner: str | Callable[[Any], Any] | None = None,
-        cache: int | str | None = None,
-        identity_index: bool | None = None,
-        version: int | None = None,
-        upgrade: Upgrade | None = None,
-        upgrades: Mapping[int, Upgrade] | None = None,
-        renames: Mapping[str, str] | None = None,
-        converters: Mapping[str, Callable[[Any], Any]] | None = None,
-        subclasses: bool | None = None,
-        tags: Mapping[str, type] | None = None,
-        aliases: Mapping[str, type] | None = None,
+        **settings: Unpack[CollectionSettings],
     ) -> KeyedCollection[Any]: ...
     def collection(
         self,
         cls_or_name: Any,
         *,
         name: str | None = None,
-        key: str | Sequence[str] | None = None,
+        key: Key | None = None,
         serializer: str | Serializer | None = None,
         cloner: str | Callable[[Any], Any] | None = None,
         cache: int | str | None = None,

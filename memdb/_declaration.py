@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, get_origin, is_typeddict
+from typing import TYPE_CHECKING, Any, TypedDict, get_origin, is_typeddict
 
 from memdb._members import Member, Members, member_shapes
 from memdb._natural_key import NaturalKey, field_names
@@ -20,6 +20,24 @@ Upgrade = Callable[[dict[str, Any]], dict[str, Any] | None]
 
 # Settings whose values are functions, which a program may well write anew each time.
 _OF_FUNCTIONS = ("upgrade", "upgrades", "converters")
+
+
+class CollectionSettings(TypedDict, total=False):
+    """The keywords of `Database.collection` besides ``key``, for type checkers."""
+
+    name: str | None
+    serializer: str | Serializer | None
+    cloner: str | Callable[[Any], Any] | None
+    cache: int | str | None
+    identity_index: bool | None
+    version: int | None
+    upgrade: Upgrade | None
+    upgrades: Mapping[int, Upgrade] | None
+    renames: Mapping[str, str] | None
+    converters: Mapping[str, Callable[[Any], Any]] | None
+    subclasses: bool | None
+    tags: Mapping[str, type] | None
+    aliases: Mapping[str, type] | None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -65,11 +83,16 @@ class Declaration:
                 raise ConfigError(f"{name}: {setting}= is a mapping, not {settings[setting]!r}.")
         for setting in ("tags", "aliases"):
             for text, value in (settings[setting] or {}).items():
-                if not isinstance(text, str) or not isinstance(value, type):
+                if not isinstance(text, str) or not text or not isinstance(value, type):
                     raise ConfigError(
                         f"{name}: {setting}= leads from a name to a class, not from {text!r} to"
                         f" {value!r}."
                     )
+        if len(set((settings["tags"] or {}).values())) < len(settings["tags"] or {}):
+            raise ConfigError(
+                f"{name}: tags= has two names for one class. Declare the one that is written in"
+                " tags=, and former ones in aliases=."
+            )
         if settings["key"] is not None:
             settings["key"] = field_names(name, settings["key"])
         record_class = None if isinstance(cls_or_name, str) else cls_or_name
@@ -124,7 +147,7 @@ class Declaration:
             has_key=has_key,
         )
         evolution.validate(*(part for part, _ in parts))
-        key = self._natural_key(engine, shape, entry)
+        key = self._natural_key(engine, [part for part, _ in parts], entry)
         members = [
             Member(part, tag, serializer, config.cloner, evolution.version) for part, tag in parts
         ]
@@ -141,7 +164,7 @@ class Declaration:
         )
 
     def _natural_key(
-        self, engine: Engine, shape: Shape, entry: Mapping[str, Any] | None
+        self, engine: Engine, shapes: list[Shape], entry: Mapping[str, Any] | None
     ) -> NaturalKey | None:
         """Return the key of the collection, None where identities are numbers.
 
@@ -156,7 +179,7 @@ class Declaration:
                     f" Ask for it with key={_as_setting(stored['fields'])}."
                 )
             return None if stored is None else NaturalKey.stored(self.name, stored)
-        declared = NaturalKey.declared(self.name, self.key, shape)
+        declared = NaturalKey.declared(self.name, self.key, shapes)
         if entry is None:
             return declared
         if stored is None:
@@ -173,9 +196,9 @@ class Declaration:
                 " renames= if the fields have other names now, or copy the records into a new"
                 " collection with another key."
             )
-        self._refuse_another_type(
-            engine, shape, entry["id"], dict(zip(was, declared.fields, strict=True))
-        )
+        names = dict(zip(was, declared.fields, strict=True))
+        for shape in shapes:
+            self._refuse_another_type(engine, shape, entry["id"], names)
         return NaturalKey.stored(self.name, stored).renamed(declared.fields)
 
     def _refuse_another_type(

@@ -15,6 +15,7 @@ from memdb.storage import MAX_CATALOGUE_NUMBER, Array, Kind, Log
 
 if TYPE_CHECKING:
     from memdb._config import Config
+    from memdb._insertion import Insertion
     from memdb._members import Member
     from memdb._store import Store
     from memdb._transaction import Transaction
@@ -154,23 +155,27 @@ class Engine:
 
     # -- the catalogue -------------------------------------------------------------------
 
-    def register(self, store: Store, member: Member) -> None:
-        """Enter a collection, its key and a writer into the catalogue; the lock is held."""
+    def register(self, forms: list[tuple[Insertion, Member]]) -> None:
+        """Enter collections, their keys and writers into one new catalogue; the lock is held."""
         collections, writers = list(self.collections), list(self.writers)
-        # Looked for, though the store has no numbers: an interrupt may have come between the
-        # catalogue and the store.
-        collection_id = self.collection_id(store.name)
-        if not collection_id:
-            collection_id = 1 + max((entry["id"] for entry in collections), default=0)
-            collections.append({"id": collection_id, "name": store.name})
-        if store.key is not None:
-            key = {"key": store.key.to_catalogue()}
-            collections = [e | key if e["id"] == collection_id else e for e in collections]
-        writer_id = self.writer_id(collection_id, member.schema)
-        if not writer_id:
-            writer_id = 1 + max((entry["id"] for entry in writers), default=0)
-            writers.append({"id": writer_id, "collection": collection_id, "schema": member.schema})
-        if max(collection_id, writer_id) > MAX_CATALOGUE_NUMBER:
+        numbers = []
+        for store, member in forms:
+            # Looked for, though the store has no numbers: an interrupt may have come between
+            # the catalogue and the store.
+            collection_id = _number_of(collections, name=store.name)
+            if not collection_id:
+                collection_id = 1 + max([entry["id"] for entry in collections], default=0)
+                collections.append({"id": collection_id, "name": store.name})
+            if store.key is not None:
+                key = {"key": store.key.to_catalogue()}
+                collections = [e | key if e["id"] == collection_id else e for e in collections]
+            form = {"collection": collection_id, "schema": member.schema}
+            writer_id = _number_of(writers, **form)
+            if not writer_id:
+                writer_id = 1 + max([entry["id"] for entry in writers], default=0)
+                writers.append({"id": writer_id, **form})
+            numbers.append((collection_id, writer_id))
+        if max(map(max, numbers)) > MAX_CATALOGUE_NUMBER:
             raise ConfigError(
                 f"{self.place}: holds {MAX_CATALOGUE_NUMBER} collections or forms of records"
                 " already, and can't hold another. Use one collection with a field that tells"
@@ -178,7 +183,8 @@ class Engine:
             )
         self.log.write_catalogue({"collections": collections, "writers": writers})
         self.collections, self.writers = collections, writers
-        store.set_numbers(collection_id, member, writer_id)
+        for (store, member), (collection_id, writer_id) in zip(forms, numbers, strict=True):
+            store.set_numbers(collection_id, member, writer_id)
 
     def entry_of(self, name: str) -> dict[str, Any] | None:
         """Return what the catalogue has of a collection, None for a new one."""
@@ -188,17 +194,11 @@ class Engine:
 
     def collection_id(self, name: str) -> int:
         """Return the number of a collection in the catalogue, 0 for a new one."""
-        entry = self.entry_of(name)
-        return 0 if entry is None else int(entry["id"])
+        return _number_of(self.collections, name=name)
 
     def writer_id(self, collection_id: int, schema: dict[str, Any]) -> int:
         """Return the number of a collection's writer in the catalogue, 0 for a new one."""
-        found = [
-            int(entry["id"])
-            for entry in self.writers
-            if entry["collection"] == collection_id and entry["schema"] == schema
-        ]
-        return found[0] if found else 0
+        return _number_of(self.writers, collection=collection_id, schema=schema)
 
     # -- publication ---------------------------------------------------------------------
 
@@ -233,6 +233,17 @@ class Engine:
             if store is not None:
                 store.publish(identity, 0 if kind == Kind.DELETED else slot)
         self.is_publishing = False
+
+
+def _number_of(entries: list[dict[str, Any]], **wanted: Any) -> int:
+    """Return the number of the entry of a catalogue that has these values, 0 for none."""
+    # A list: an interrupt (Ctrl-C) that hits the closing of a generator would be lost.
+    found = [
+        int(entry["id"])
+        for entry in entries
+        if all([entry[name] == value for name, value in wanted.items()])
+    ]
+    return found[0] if found else 0
 
 
 _open_engines: weakref.WeakSet[Engine] = weakref.WeakSet()

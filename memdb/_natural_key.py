@@ -48,16 +48,16 @@ class NaturalKey:
         self._items: Callable[[Any], Any] = itemgetter(*fields)
 
     @classmethod
-    def declared(cls, collection: str, fields: tuple[str, ...], shape: Shape) -> NaturalKey:
+    def declared(cls, collection: str, fields: tuple[str, ...], shapes: list[Shape]) -> NaturalKey:
         """Return the key that a program declares for a collection which the file has not.
 
         Raises:
-            ConfigError: The class has no such field.
+            ConfigError: A class has no such field.
         """
-        if shape.kind != "dict":
+        for shape in shapes:
             known = [field.name for field in shape.fields]
             for name in fields:
-                if name not in known:
+                if shape.kind != "dict" and name not in known:
                     raise ConfigError(
                         f"{collection}: the key {name!r} is no field of {shape.name}."
                         f"{nearest(name, known)}"

@@ -13,9 +13,9 @@ from memdb.storage import POINTER_DTYPE, Kind, checksum32
 
 if TYPE_CHECKING:
     from memdb._engine import Engine
+    from memdb._insertion import Insertion
     from memdb._members import Member
     from memdb._records import Records
-    from memdb._store import Store
 
 
 class Written(NamedTuple):
@@ -33,8 +33,8 @@ class Deleted(NamedTuple):
 
 
 Change = Written | Deleted
-# Store, number, state, and what the version does.
-_Net = tuple["Store", int, Change, Kind]
+# Insertion, number, state, and what the version does.
+_Net = tuple["Insertion", int, Change, Kind]
 
 DELETED = Deleted()
 
@@ -59,8 +59,8 @@ class Transaction:
         self.token = object()
         self.over = threading.Lock()
         self.over.acquire()
-        self._layers: list[dict[tuple[Store, int], Change]] = [{}]
-        self._next_identities: dict[Store, int] = {}
+        self._layers: list[dict[tuple[Insertion, int], Change]] = [{}]
+        self._next_identities: dict[Insertion, int] = {}
 
     def find(self, store: Records, number: int) -> Change | None:
         """Return the state that a record was given here, None if it was not changed."""
@@ -81,11 +81,11 @@ class Transaction:
                 if changed is store
             }
 
-    def next_identity(self, store: Store) -> int:
+    def next_identity(self, store: Insertion) -> int:
         """Return the identity that the next new record of the collection gets."""
         return self._next_identities.get(store, store.identities.next_identity)
 
-    def write(self, store: Store, number: int, change: Change) -> None:
+    def write(self, store: Insertion, number: int, change: Change) -> None:
         """Note a new state of a record; `lock` is held.
 
         Raises:
@@ -131,9 +131,13 @@ class Transaction:
             changes = self._net_changes()
             if not changes:
                 return log.end
-            for store, _, change, _ in changes:
-                if isinstance(change, Written):
-                    store.ensure_registered(change.member)
+            forms = [
+                (store, change.member)
+                for store, _, change, _ in changes
+                if isinstance(change, Written) and not store.is_registered(change.member)
+            ]
+            if forms:
+                engine.register(list(dict.fromkeys(forms)))
             payloads = (change.payload for _, _, change, _ in changes)
             engine.commit(
                 np.array([self._pointer(*change) for change in changes], POINTER_DTYPE),
@@ -142,7 +146,9 @@ class Transaction:
             )
             return log.end
 
-    def _pointer(self, store: Store, number: int, change: Change, kind: Kind) -> tuple[int, ...]:
+    def _pointer(
+        self, store: Insertion, number: int, change: Change, kind: Kind
+    ) -> tuple[int, ...]:
         """Return a pointer's fields, without those that the log fills in."""
         if isinstance(change, Deleted):
             return number, 0, 0, 0, store.collection_id, 0, kind, 0, 0

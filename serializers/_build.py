@@ -6,16 +6,26 @@ import inspect
 import keyword
 import types
 from collections.abc import Callable, Mapping
+from functools import cached_property
 from typing import Any
 
 import msgspec
 
 from memdb.errors import DecodeError, EncodeError
-from memdb.serializers._pydantic import STATE_NAMES, model_lines, set_state
+from memdb.serializers._pydantic import (
+    EXTRA,
+    FIELDS_SET,
+    STATE_NAMES,
+    model_lines,
+    set_state,
+    take_declared,
+)
 from memdb.serializers._shape import FieldShape, Shape
 
 force_setattr: Callable[[Any, str, Any], None] = msgspec.structs.force_setattr
 
+#: Types whose values are their own plain form, once they are in one.
+PLAIN = frozenset({type(None), bool, int, float, str})
 
 # A path is linked from the leaf to the root, so that no text is built unless something is wrong.
 Trail = tuple[Any, str] | None
@@ -120,46 +130,90 @@ def _struct_lines(cls: Any, ordered: list[tuple[str, str]], namespace: dict[str,
 
 
 class Builder:
-    """Makes records of one class from dicts of their values by name.
+    """Makes records of one class from their values by name.
 
     For the tiers where speed is not first; the generated decoders hold the same lines inline.
+
+    Attributes:
+        stored: The names of the fields that a payload holds.
     """
 
-    def __init__(self, shape: Shape) -> None:
-        """Generate the function for the class."""
-        self._shape = shape
-        namespace: dict[str, Any] = {}
-        values = {field.name: f"values[{field.name!r}]" for field in shape.fields}
-        lines = assignments(shape, values, namespace)
-        source = "\n    ".join(["def build(values):", *lines, "return o"])
-        exec(source, namespace)
-        self._build: Callable[[dict[str, Any]], Any] = namespace["build"]
-        self._names = {field.name for field in shape.fields}
-        #: What can be of use in a dict of values.
-        self.known = self._names | set(STATE_NAMES)
-        self._is_model = shape.kind == "pydantic"
+    def __init__(self, shape: Shape, *, is_root: bool = False) -> None:
+        """Prepare for a class.
 
-    def __call__(self, values: dict[str, Any], identity: int | None) -> Any:
+        Args:
+            shape: The class.
+            is_root: The records carry the identity, in the field of the shape; in a record inside
+                another that field is like any other.
+        """
+        self._shape = shape
+        self._identity = shape.identity if is_root else None
+        self._names = {field.name for field in shape.fields}
+        self.stored = self._names - {self._identity}
+        self._known = self._names | set(STATE_NAMES)
+        self._is_model = shape.kind == "pydantic"
+        self._build = self._function(
+            "values", {name: f"values[{name!r}]" for name in self._names}, {}
+        )
+
+    @cached_property
+    def build_exactly(self) -> Callable[[dict[str, Any], Callable[[Any], Any], int], Any]:
+        """The function that makes a record from plain forms, of just the names in ``stored``.
+
+        It is called with them, with what makes a value of a plain form, and with the identity.
+        """
+        values = {
+            field.name: f"(v{i} if type(v{i} := plain[{field.name!r}]) in PLAIN else convert(v{i}))"
+            for i, field in enumerate(self._shape.fields)
+        }
+        if self._identity is not None:
+            values[self._identity] = "identity"
+        return self._function("plain, convert, identity", values, {"PLAIN": PLAIN})
+
+    def _function(
+        self, parameters: str, values: dict[str, str], namespace: dict[str, Any]
+    ) -> Callable[..., Any]:
+        """Compile the function that makes a record from the sources of its values."""
+        lines = assignments(self._shape, values, namespace)
+        exec("\n    ".join([f"def build({parameters}):", *lines, "return o"]), namespace)
+        function: Callable[..., Any] = namespace["build"]
+        return function
+
+    def values_of(self, plain: dict[str, Any], convert: Callable[[Any], Any]) -> dict[str, Any]:
+        """Return the values of what is of use to the class in a payload's plain forms by name.
+
+        What else there is a newer program may have added, and it may be of classes that are not
+        there.
+        """
+        values = {name: convert(item) for name, item in plain.items() if name in self._known}
+        if FIELDS_SET in values:
+            # Names of further values stay, those of fields that are gone do not.
+            gone = plain.keys() - self._known
+            values[FIELDS_SET] = [name for name in values[FIELDS_SET] if name not in gone]
+        return values
+
+    def __call__(self, values: dict[str, Any], identity: int = 0) -> Any:
         """Return a record.
 
         Args:
             values: By field name; may be changed. Unknown names are dropped, and missing ones get
                 their default.
-            identity: Goes into the identity field; None for a nested record, where that field is
-                like any other.
+            identity: Goes into the field that carries it, if there is one.
 
         Raises:
             DecodeError: A required field is missing.
         """
-        if identity is not None and self._shape.identity is not None:
-            values[self._shape.identity] = identity
+        if self._identity is not None:
+            values[self._identity] = identity
+        if EXTRA in values:
+            take_declared(values, self._names)
         if not values.keys() >= self._names:
             for field in self._shape.fields:
                 if field.name not in values:
                     values[field.name] = default_of(field, self._shape.name)
         record = self._build(values)
         if self._is_model:
-            set_state(record, values, None if identity is None else self._shape.identity)
+            set_state(record, values, self._identity)
         return record
 
 

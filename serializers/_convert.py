@@ -314,22 +314,24 @@ class Converter:
         builder = self._builders.get(wanted)
         if builder is None:
             builder = self._builders[wanted] = Builder(shape)
-        return builder(values, None)
+        return builder(values)
 
     def _state(self, value: Any, shape: Shape, trail: Trail) -> dict[str, Any]:
         """Return what a nested pydantic model holds beside its fields."""
         stored = dict(value.items_present() if isinstance(value, WorldRecord) else value)
         names = {field.name for field in shape.fields}
-        state: dict[str, Any] = {}
-        if FIELDS_SET in stored:
-            gone = _annotations_of(value).keys() - names
-            state[FIELDS_SET] = [name for name in stored[FIELDS_SET] if name not in gone]
+        gone = _annotations_of(value).keys() - names
         if isinstance(value, WorldRecord):
             extra = stored.get(EXTRA, {})
         else:
             extra = {name: item for name, item in stored.items() if name not in names}
-        if extra and allows_extra(shape.cls):
+        state: dict[str, Any] = {}
+        if not allows_extra(shape.cls):
+            gone |= extra.keys() - names
+        elif extra:
             state[EXTRA] = self._as_it_is(extra, trail)
+        if FIELDS_SET in stored:
+            state[FIELDS_SET] = [name for name in stored[FIELDS_SET] if name not in gone]
         return state
 
     def _to_typed_dict(self, value: Any, cls: type, trail: Trail) -> Any:

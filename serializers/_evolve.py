@@ -356,7 +356,7 @@ class _Path:
         self._functions = functions
         self._tag = writer.get("tag")
         self._converter = Converter(shape)
-        self._build = None if shape.kind == "dict" else Builder(shape)
+        self._build = None if shape.kind == "dict" else Builder(shape, is_root=True)
         if "records" not in writer and "enums" not in writer:
             # A file of before they were described: taken to be as they are now.
             writer = {**{key: ours.get(key, {}) for key in ("records", "enums")}, **writer}
@@ -421,7 +421,7 @@ class _Path:
             if self._functions:
                 values = self._upgraded(stored, identity)
             else:
-                values = {n: (value, self._written.get(n, Any)) for n, value in stored.items()}
+                values = self._as_stored(stored)
             values = self._renamed(values)
             if self._build is None:
                 return self._dict(values, identity)
@@ -434,6 +434,14 @@ class _Path:
                 f"({type(error).__name__}). Change it in a function declared as upgrade= or in "
                 "upgrades=."
             ) from error
+
+    def _as_stored(self, stored: dict[str, Any]) -> dict[str, tuple[Any, Any]]:
+        """Return the values with the annotations that they were stored under."""
+        if self._build is None:
+            stored = dict(without_state(stored.items()))
+        elif EXTRA in stored:
+            take_declared(stored, {one.name for one in self._shape.payload_fields})
+        return {name: (value, self._written.get(name, Any)) for name, value in stored.items()}
 
     # -- upgrades
 
@@ -456,6 +464,10 @@ class _Path:
                 after[name] = values[name], self._written.get(name, Any)
             else:
                 after[name] = _own(value), Any
+        if FIELDS_SET in stored:
+            # What a function has set counts as set.
+            was_set = {*stored[FIELDS_SET], *(n for n, (_, t) in after.items() if n not in given)}
+            after[FIELDS_SET] = [name for name in after if name in was_set], Any
         return after
 
     @staticmethod

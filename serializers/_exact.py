@@ -42,7 +42,7 @@ from zoneinfo import ZoneInfo
 import numpy as np
 
 from memdb.errors import DecodeError, EncodeError
-from memdb.serializers._build import Builder, Trail, full_name, get_attribute, path_text
+from memdb.serializers._build import PLAIN, Builder, Trail, full_name, get_attribute, path_text
 from memdb.serializers._enums import is_by_name, member_of, name_of
 from memdb.serializers._numpy import (
     UnsupportedArray,
@@ -116,6 +116,7 @@ class ExactTier:
     def fields_to_plain(self, record: Any) -> dict[str, Any]:
         """Return the record's payload fields, the identity left out, in the plain form."""
         plain = {}
+        to = self._to
         for name, trail in self._trails:
             try:
                 value = getattr(record, name)
@@ -125,10 +126,29 @@ class ExactTier:
             if cls is str and value.isascii():
                 plain[name] = value
             else:
-                plain[name] = self.to_plain(value, trail, 1)
+                # Mostly without a call of to_plain between.
+                plain[name] = to.get(cls, self.to_plain)(value, trail, 1)
         if self._is_model:
             plain |= self._state_to(record, self._shape.identity, None, 1)
         return plain
+
+    def record_from_plain(self, plain: Any, build: Builder, identity: int) -> Any:
+        """Return the record of what ``fields_to_plain`` gave.
+
+        Raises:
+            DecodeError: It is something else, or lacks a field that is required.
+        """
+        if type(plain) is not dict:
+            raise DecodeError(_NO_RECORD)
+        try:
+            if plain.keys() == build.stored:
+                return build.build_exactly(plain, self._from, identity)
+            values = build.values_of(plain, self._from)
+        except DecodeError:
+            raise
+        except Exception as error:
+            raise _unreadable(error) from error
+        return build(values, identity)
 
     def fields_from_plain(self, plain: Any) -> dict[str, Any]:
         """Return the values by field name of what ``fields_to_plain`` gave.
@@ -137,7 +157,7 @@ class ExactTier:
             DecodeError: It is something else.
         """
         if type(plain) is not dict:
-            raise DecodeError("the payload holds no record. It was not written by memdb.")
+            raise DecodeError(_NO_RECORD)
         values = self.from_plain(plain)
         assert type(values) is dict
         return values
@@ -168,11 +188,7 @@ class ExactTier:
         except DecodeError:
             raise
         except Exception as error:
-            raise DecodeError(
-                f"the payload holds a value that can't be read ({type(error).__name__}). "
-                "It was not written by memdb, or needs something that this machine lacks, such "
-                "as a time zone (install tzdata)."
-            ) from error
+            raise _unreadable(error) from error
 
     # -- to plain
 
@@ -206,7 +222,13 @@ class ExactTier:
             depth = self._enter(value, trail, depth)
             return [
                 tag,
-                *(self.to_plain(v, (trail, f"[{i}]"), depth) for i, v in enumerate(value)),
+                *[
+                    # Most are text, which needs neither a call nor a path.
+                    v
+                    if type(v) is str and v.isascii()
+                    else self.to_plain(v, (trail, f"[{i}]"), depth)
+                    for i, v in enumerate(value)
+                ],
             ]
 
         return convert
@@ -306,11 +328,11 @@ class ExactTier:
         cls = type(plain)
         if cls is dict:
             return {
-                key: item if type(item) in _PLAIN else self._from(item)
+                key: item if type(item) in PLAIN else self._from(item)
                 for key, item in plain.items()
             }
         if cls is not list:
-            if cls in _PLAIN:
+            if cls in PLAIN:
                 return plain
             raise TypeError(cls)
         tag, *rest = plain
@@ -352,14 +374,12 @@ class ExactTier:
             return member_of(cls, content)
         if tag == "enum":
             return cls(self._from(content))
-        builder = self._builders.get(cls)
-        if builder is None:
-            builder = self._builders[cls] = Builder(shape_of(cls))
-        known = builder.known
-        if not content.keys() <= known:
-            # What a newer program has added may be of classes that are not there.
-            content = {key: item for key, item in content.items() if key in known}
-        return builder({key: self._from(item) for key, item in content.items()}, None)
+        build = self._builders.get(cls)
+        if build is None:
+            build = self._builders[cls] = Builder(shape_of(cls))
+        if content.keys() == build.stored:
+            return build.build_exactly(content, self._from, 0)
+        return build(build.values_of(content, self._from))
 
     def _class_of(self, name: str) -> type | None:
         """Return the class that a payload names, None if there is none."""
@@ -380,6 +400,18 @@ class ExactTier:
         return self._shape.aliases.get(name) or (matches.pop() if len(matches) == 1 else None)
 
 
+_NO_RECORD = "the payload holds no record. It was not written by memdb."
+
+
+def _unreadable(error: Exception) -> DecodeError:
+    """Return the error for a plain form that can't be read."""
+    return DecodeError(
+        f"the payload holds a value that can't be read ({type(error).__name__}). "
+        "It was not written by memdb, or needs something that this machine lacks, such as a time "
+        "zone (install tzdata)."
+    )
+
+
 def _refusal(value: Any, trail: Trail, why: str) -> EncodeError:
     """Return the error for a value that can't be stored; ``why`` ends with what to do."""
     path = path_text(trail)
@@ -387,9 +419,6 @@ def _refusal(value: Any, trail: Trail, why: str) -> EncodeError:
         f"{path or 'the record'}: can't store a value of type {full_name(type(value))}: {why}",
         field=path,
     )
-
-
-_PLAIN = frozenset({type(None), bool, int, float, str})
 
 
 def _place(key: str | int) -> str:

@@ -63,19 +63,23 @@ class Format:
         form: Which of the two.
         encode: Packs a value.
         decoder: From a type to a function that unpacks it.
+        retrying_decoder: The same; reads also what that refuses though it was packed by `encode`.
         encode_dict: Packs a dict of what the form brings back exactly by itself.
         decode_dict: Unpacks it, untyped.
         encode_exact: Packs the plain form of the exact tier.
         decode_exact: Unpacks it; ``NOT_EXACT`` if the bytes are not of the exact tier.
+        exact_start: The first byte of what is of the exact tier, and of nothing else.
     """
 
     form: Form
     encode: Callable[[Any], bytes]
     decoder: Callable[[Any], Callable[[bytes], Any]]
+    retrying_decoder: Callable[[Any], Callable[[bytes], Any]]
     encode_dict: Callable[[Any], bytes]
     decode_dict: Callable[[bytes], Any]
     encode_exact: Callable[[Any], bytes]
     decode_exact: Callable[[bytes], Any]
+    exact_start: int
 
 
 NOT_EXACT = object()
@@ -136,6 +140,11 @@ class GeneratedSerializer:
         codec = _RecordCodec(shape, writer, self._format, self._layout, renames)
         codec.fallback = fallback
         return codec.make_decode()
+
+    @property
+    def exact_start(self) -> int:
+        """The first byte of a payload of the exact tier, and of no other."""
+        return self._format.exact_start
 
     def exact_bytes(self, plain: Any) -> bytes:
         """Return a payload of the exact tier."""
@@ -216,7 +225,7 @@ class _RecordCodec:
         self.layout = layout
         self.is_dict = shape.kind == "dict"
         self.exact = ExactTier(shape, make_foreign=foreign_value if self.is_dict else None)
-        self.build = None if self.is_dict else Builder(shape)
+        self.build = None if self.is_dict else Builder(shape, is_root=True)
         self.fields = shape.payload_fields
         types = {field.name: type_text(field.annotation) for field in self.fields}
         self.renames = dict(renames or {})
@@ -352,7 +361,8 @@ class _RecordCodec:
             first = self._positional(planner, plans, values)
         else:
             made = self._mirror(plans, is_lenient=planner.is_lenient)
-            planner.namespace["unpack"] = self.form.decoder(made)
+            make = self.form.decoder if has_fallback else self.form.retrying_decoder
+            planner.namespace["unpack"] = make(made)
             first = "w = unpack(data)"
             for number, field in enumerate(self.fields):
                 values[field.name] = planner.unpacked_value(
@@ -412,10 +422,11 @@ class _RecordCodec:
             plain = self.form.decode_exact(data)
             if plain is NOT_EXACT:
                 return self._decode_leniently(data, identity)
-            values = self._exact_values(plain)
+            if self.renames and type(plain) is dict:
+                self._rename(plain)
             if self.build is not None:
-                return self.build(values, identity)
-            return self._with_identity(values, identity)
+                return self.exact.record_from_plain(plain, self.build, identity)
+            return self._with_identity(self.exact.fields_from_plain(plain), identity)
         except DecodeError:
             raise
         except Exception as error:
@@ -446,27 +457,14 @@ class _RecordCodec:
             values[self.shape.identity] = identity
         return values
 
-    def _exact_values(self, plain: Any) -> dict[str, Any]:
-        """Return the values of an exact payload, by the names that they have now.
-
-        What else it holds, beside the fields, is of no use to a class, and may name classes that
-        are not there.
-        """
-        if type(plain) is not dict:
-            return self.exact.fields_from_plain(plain)
+    def _rename(self, plain: dict[str, Any]) -> None:
+        """Give the fields of an exact payload the names that they have now."""
         for old, new in self.renames.items():
             if old in plain and new not in plain:
                 plain[new] = plain.pop(old)
-        known = None if self.build is None else self.build.known
-        if known is not None and not plain.keys() <= known:
-            plain = {name: item for name, item in plain.items() if name in known}
-        values = self.exact.fields_from_plain(plain)
-        if known is not None and FIELDS_SET in values:
-            # Names of further values are among them, and those of fields that are gone must not.
-            names = [self.renames.get(name, name) for name in values[FIELDS_SET]]
-            gone = self.writer_types.keys() - known
-            values[FIELDS_SET] = [name for name in names if name not in gone]
-        return values
+        if FIELDS_SET in plain:
+            tag, *names = plain[FIELDS_SET]
+            plain[FIELDS_SET] = [tag, *(self.renames.get(name, name) for name in names)]
 
     def _decode_leniently(self, data: bytes, identity: int) -> Any:
         if self._lenient is None:

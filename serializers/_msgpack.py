@@ -6,6 +6,7 @@ never uses, and the plain form.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -29,14 +30,20 @@ def _decode_exact(data: bytes) -> Any:
 
 def msgpack_format(encoder: msgspec.msgpack.Encoder) -> Format:
     """Return the format of the payloads that an encoder packs."""
+
+    def decoder(wire: Any) -> Callable[[bytes], Any]:
+        return msgspec.msgpack.Decoder(wire).decode
+
     return Format(
         "msgpack",
         encoder.encode,
-        lambda wire: msgspec.msgpack.Decoder(wire).decode,
+        decoder,
+        decoder,
         _encode,
         msgspec.msgpack.Decoder(dict[str, Any]).decode,
         _encode_exact,
         _decode_exact,
+        _EXACT[0],
     )
 
 

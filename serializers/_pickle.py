@@ -34,7 +34,7 @@ class PickleSerializer:
     def codec(self, shape: Shape, writer: Mapping[str, Any] | None = None) -> Codec:
         """Return a codec for the class; the writer schema is not needed, fields are by name."""
         is_dict = shape.kind == "dict"
-        build = None if is_dict else Builder(shape)
+        build = None if is_dict else Builder(shape, is_root=True)
         names = tuple(field.name for field in shape.payload_fields)
         identity_name = shape.identity
         written = [] if writer is None else [name for name, _ in writer["fields"]]

@@ -11,9 +11,10 @@ the database sets it. Private attributes are not stored; they come back as their
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from memdb.errors import DecodeError
 from memdb.serializers._shape import Shape
 
 # Do not change: part of the file format. No field can have such a name.
@@ -125,12 +126,47 @@ def is_undefined(value: object) -> bool:
     return type(value).__name__ == "PydanticUndefinedType"
 
 
+def take_declared(values: dict[str, Any], names: set[str]) -> None:
+    """Make fields of the further values that a class declares by now.
+
+    Raises:
+        DecodeError: What is under their name is something else.
+    """
+    extra = values[EXTRA]
+    if type(extra) is not dict or not _are_names(extra):
+        raise DecodeError(_WRONG_STATE)
+    declared = extra.keys() & names
+    if declared:
+        values[EXTRA] = {name: item for name, item in extra.items() if name not in declared}
+        for name in declared:
+            values.setdefault(name, extra[name])
+
+
 def set_state(record: Any, values: Mapping[str, Any], identity: str | None) -> None:
-    """Give a model that was made as usual what `unusual_state` has found."""
-    if FIELDS_SET in values:
-        fields_set = set(values[FIELDS_SET])
+    """Give a model that was made as usual what `unusual_state` has found.
+
+    Requires: `take_declared` has looked at the further values.
+
+    Raises:
+        DecodeError: The names of the fields that were set are something else.
+    """
+    extra, fields_set = values.get(EXTRA, {}), values.get(FIELDS_SET)
+    is_open = allows_extra(type(record))
+    if fields_set is not None:
+        if type(fields_set) is not list or not _are_names(fields_set):
+            raise DecodeError(_WRONG_STATE)
+        names = set(fields_set) if is_open else set(fields_set) - extra.keys()
         if identity is not None:
-            fields_set.add(identity)
-        object.__setattr__(record, FIELDS_SET, fields_set)
-    if EXTRA in values and allows_extra(type(record)):
-        object.__setattr__(record, EXTRA, values[EXTRA])
+            names.add(identity)
+        object.__setattr__(record, FIELDS_SET, names)
+    if extra and is_open:
+        object.__setattr__(record, EXTRA, extra)
+
+
+def _are_names(names: Iterable[object]) -> bool:
+    return all(type(name) is str for name in names)
+
+
+_WRONG_STATE = (
+    "the payload says of a pydantic model what can't be so. It was not written by memdb."
+)

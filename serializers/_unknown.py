@@ -8,7 +8,8 @@ decoded for it; the plain form of the exact tier is carried over as it is.
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from memdb.errors import EncodeError, RecordTypeError
@@ -17,7 +18,7 @@ from memdb.serializers._exact import ExactTier
 from memdb.serializers._generate import GeneratedSerializer, wrong_class
 from memdb.serializers._pickle import PROTOCOL, PickleSerializer
 from memdb.serializers._protocol import Serializer
-from memdb.serializers._pydantic import STATE_NAMES
+from memdb.serializers._pydantic import EXTRA, FIELDS_SET, STATE_NAMES, allows_extra
 from memdb.serializers._shape import Shape, kind_of, reachable, shape_of
 from memdb.serializers._writer import shape_of_writer, writer_schema
 
@@ -90,13 +91,12 @@ class _Exact:
         self._into = into
         self._shape = shape
         self._tier = ExactTier(shape)
-        known = {name: cls for name, cls in reachable(shape).items() if kind_of(cls) is not None}
+        self._own = _own_names(shape) | set(renames)
         self._names = {
-            name: {field.name for field in shape_of(cls).fields}
-            for name, cls in {**known, **shape.aliases}.items()
+            name: _own_names(shape_of(cls))
+            for name, cls in {**reachable(shape), **shape.aliases}.items()
             if kind_of(cls) is not None
         }
-        self._own = {field.name for field in shape.fields} | set(renames) | set(STATE_NAMES)
         world = shape_of_writer(writer, identity=None)
         self._world_tier = ExactTier(world)
         self._decode_world = serializer.world_decoder(world, writer)
@@ -106,13 +106,15 @@ class _Exact:
             {field for field, _ in fields} - {field for field, _ in now.get(name, fields)}
             for name, fields in writer.get("records", {}).items()
         )
+        self._exact_start = serializer.exact_start
 
     def of(self, data: bytes) -> Mapping[_Steps, Any] | None:
+        # On the path of every update, where mostly nothing is unknown: a byte tells.
+        if not self._has_more and not (data and data[0] == self._exact_start):
+            return None
         data = bytes(data)
         plain = self._serializer.exact_plain(data)
         if plain is None:
-            if not self._has_more:
-                return None
             values = self._decode_world(data, 0)
             plain = {name: self._world_tier.to_plain(value) for name, value in values.items()}
         if type(plain) is not dict:
@@ -120,14 +122,19 @@ class _Exact:
         return dict(self._unknown(plain, "", self._own, ())) or None
 
     def _unknown(
-        self, fields: Mapping[str, Any], container: str, names: set[str], steps: _Steps
+        self, fields: Mapping[str, Any], container: str, own: set[str], steps: _Steps
     ) -> Iterator[tuple[_Steps, Any]]:
+        unknown = {name: item for name, item in fields.items() if name not in own}
+        if unknown and FIELDS_SET in own:
+            # First, as it goes by the names that are not yet there when it is put back.
+            names = fields.get(FIELDS_SET)
+            yield (*steps, (container, FIELDS_SET)), _SetElsewhere.of(unknown, names and names[1:])
         for name, item in fields.items():
             inner = (*steps, (container, name))
-            if name in names:
-                yield from self._unknown_in(item, inner)
-            else:
+            if name in unknown:
                 yield inner, item
+            elif name not in STATE_NAMES:
+                yield from self._unknown_in(item, inner)
 
     def _unknown_in(self, plain: Any, steps: _Steps) -> Iterator[tuple[_Steps, Any]]:
         if type(plain) is dict:
@@ -135,14 +142,14 @@ class _Exact:
                 yield from self._unknown_in(item, (*steps, (_DICT, key)))
         elif type(plain) is not list or not plain:
             return
-        elif plain[0] == "dict":
+        elif plain[0] in _PAIRED:
             for key, item in plain[1:]:
                 yield from self._unknown_in(item, (*steps, (_PAIRS, repr(key))))
         elif plain[0] == "record":
             _, name, fields = plain
-            names = self._names.get(name)
-            if names is not None:
-                yield from self._unknown(fields, name, names | set(STATE_NAMES), steps)
+            own = self._names.get(name)
+            if own is not None:
+                yield from self._unknown(fields, name, own, steps)
 
     def encode(self, record: Any, unknown: Mapping[_Steps, Any]) -> bytes:
         if type(record) is not self._shape.cls:
@@ -153,8 +160,53 @@ class _Exact:
         return self._into.exact_bytes(plain)
 
 
+def _own_names(shape: Shape) -> set[str]:
+    """Return the names in a payload that a class knows what to do with."""
+    names = {field.name for field in shape.fields}
+    if shape.kind == "pydantic":
+        names.add(FIELDS_SET)
+        if allows_extra(shape.cls):
+            names.add(EXTRA)
+    return names
+
+
+@dataclass(frozen=True, slots=True)
+class _SetElsewhere:
+    """Which of the unknown fields of a pydantic model were set by whoever made it.
+
+    Attributes:
+        names: Those.
+        is_all: It was not said, as every field was.
+    """
+
+    names: frozenset[str]
+    is_all: bool
+
+    @classmethod
+    def of(cls, unknown: Mapping[str, Any], fields_set: Sequence[str] | None) -> _SetElsewhere:
+        """Return them, given the names that are said to be set, None if that is not said."""
+        further = unknown.get(EXTRA)
+        names = unknown.keys() | (further.keys() if type(further) is dict else ())
+        if fields_set is None:
+            return cls(frozenset(names), True)
+        return cls(frozenset(names.intersection(fields_set)), False)
+
+    def merged(self, own: Iterable[str], fields_set: Sequence[str] | None) -> list[str] | None:
+        """Return the fields of the new payload that are set, None if that need not be said.
+
+        Args:
+            own: The names of the class's own fields in the payload.
+            fields_set: Those that are set, None for all.
+        """
+        if fields_set is None and self.is_all:
+            return None
+        return sorted(self.names.union(own if fields_set is None else fields_set))
+
+
 # The container of a step: "" is the record itself, and a name a nested record of that class.
 _DICT, _PAIRS = "{}", "[]"
+# The tags of what holds pairs of a key and a value.
+_PAIRED = ("dict", "ordered dict")
 
 
 def _put(plain: dict[str, Any], steps: _Steps, item: Any) -> None:
@@ -167,7 +219,14 @@ def _put(plain: dict[str, Any], steps: _Steps, item: Any) -> None:
         place = mapping[key]
     container, key = steps[-1]
     fields = _mapping_in(place, container)
-    if fields is not None:
+    if fields is None:
+        return
+    if isinstance(item, _SetElsewhere):
+        said = fields.get(FIELDS_SET)
+        merged = item.merged(fields.keys() - set(STATE_NAMES), said and said[1:])
+        if merged is not None:
+            fields[FIELDS_SET] = ["list", *merged]
+    else:
         fields.setdefault(key, item)
 
 
@@ -175,10 +234,10 @@ def _mapping_in(place: Any, container: str) -> dict[str, Any] | None:
     """Return the fields or items of a container of this kind, None if it is another."""
     if container in ("", _DICT):
         return place if type(place) is dict else None
-    if type(place) is not list:
+    if type(place) is not list or not place:
         return None
     if container == _PAIRS:
-        return {repr(key): item for key, item in place[1:]} if place[:1] == ["dict"] else None
+        return {repr(key): item for key, item in place[1:]} if place[0] in _PAIRED else None
     return place[2] if place[:2] == ["record", container] else None
 
 
@@ -191,16 +250,27 @@ class _Pickled:
         self._serializer = serializer
         self._shape = shape
         self._codec = serializer.codec(shape)
-        self._own = {field.name for field in shape.fields} | set(renames) | set(STATE_NAMES)
+        self._own = _own_names(shape) | set(renames)
 
     def of(self, data: bytes) -> Mapping[str, Any] | None:
         values = self._serializer.values_of(data, self._shape.name)
-        return {name: value for name, value in values.items() if name not in self._own} or None
+        unknown = {name: value for name, value in values.items() if name not in self._own}
+        if unknown and FIELDS_SET in self._own:
+            # First, as it goes by the names that are not yet there when it is put back.
+            return {FIELDS_SET: _SetElsewhere.of(unknown, values.get(FIELDS_SET)), **unknown}
+        return unknown or None
 
     def encode(self, record: Any, unknown: Mapping[str, Any]) -> bytes:
         values = self._serializer.values_of(self._codec.encode(record), self._shape.name)
+        for name, item in unknown.items():
+            if isinstance(item, _SetElsewhere):
+                merged = item.merged(values.keys() - set(STATE_NAMES), values.get(FIELDS_SET))
+                if merged is not None:
+                    values[FIELDS_SET] = merged
+            else:
+                values.setdefault(name, item)
         try:
-            return pickle.dumps({**values, **unknown}, PROTOCOL)
+            return pickle.dumps(values, PROTOCOL)
         except Exception as error:
             raise EncodeError(
                 f"the unknown fields of the record can't be pickled again ({type(error).__name__})."

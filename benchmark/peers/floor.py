@@ -5,18 +5,18 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Callable
-from dataclasses import fields
+from dataclasses import fields, is_dataclass
 from pathlib import Path
 from time import perf_counter_ns
 from typing import Any
 
-from benchmark.records import Item, make_distinct, repeat, shuffled_ids
+from benchmark.records import KEY, make_records, shuffled_identities
 from benchmark.timing import time_each
 
 
 def generated_copy(cls: type[Any]) -> Callable[[Any], Any]:
     """Return a field-wise copy, generated for ``cls`` without a loop; a Struct has its own."""
-    if cls is not Item:
+    if not is_dataclass(cls):
         copy: Callable[[Any], Any] = cls.__copy__
         return copy
     lines = [f"    new.{each.name} = record.{each.name}" for each in fields(cls)]
@@ -37,9 +37,11 @@ class DictContender:
     ) -> None:
         self.name = name
         self._copy = generated_copy(cls)
-        made = repeat(make_distinct(cls), count)
-        self._records = {number: self._copy(record) for number, record in enumerate(made, 1)}
-        self._ids = shuffled_ids(count, operations or count)
+        self._records = {
+            getattr(record, KEY, number): self._copy(record)
+            for number, record in enumerate(make_records(cls, count), 1)
+        }
+        self._ids = shuffled_identities(cls, count, operations or count)
 
     def round(self, workload: str) -> tuple[int, int]:
         """Get every record once, in random order."""

@@ -1,4 +1,7 @@
-"""LMDB: a transaction for each operation, msgspec MessagePack values, big-endian keys."""
+"""LMDB: a transaction for each operation, msgspec MessagePack values.
+
+Keys are big-endian numbers, or natural keys as UTF-8.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from typing import Any
 import lmdb
 import msgspec
 
-from benchmark.records import ItemStruct
+from benchmark.records import ItemStruct, KeyedStruct
 
 
 class LmdbStore:
@@ -40,12 +43,12 @@ class LmdbStore:
         with self._env.begin(write=True) as transaction, transaction.cursor() as cursor:
             cursor.putmulti(pairs, append=True)
 
-    def get(self, identity: int) -> Any:
+    def get(self, identity: Any) -> Any:
         """Get and decode in a read transaction."""
         with self._env.begin(buffers=True) as transaction:
             return self._decode(transaction.get(identity.to_bytes(8, "big")) or b"")
 
-    def update(self, identity: int, count: int) -> None:
+    def update(self, identity: Any, count: int) -> None:
         """Read, change and put in one write transaction."""
         key = identity.to_bytes(8, "big")
         with self._env.begin(write=True, buffers=True) as transaction:
@@ -53,7 +56,7 @@ class LmdbStore:
             record.count = count
             transaction.put(key, self._encode(record))
 
-    def delete(self, identity: int) -> None:
+    def delete(self, identity: Any) -> None:
         """Delete in a write transaction."""
         with self._env.begin(write=True) as transaction:
             transaction.delete(identity.to_bytes(8, "big"))
@@ -61,3 +64,41 @@ class LmdbStore:
     def close(self) -> None:
         """Close the environment."""
         self._env.close()
+
+
+class KeyedLmdbStore(LmdbStore):
+    """The same by natural key, written out again: a call for the key would count as LMDB's."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path, cls=KeyedStruct)
+
+    def insert(self, record: Any) -> None:
+        """Put one record in a write transaction, unless the key is there."""
+        with self._env.begin(write=True) as transaction:
+            if not transaction.put(record.code.encode(), self._encode(record), overwrite=False):
+                raise KeyError(record.code)
+
+    def insert_many(self, records: list[Any]) -> None:
+        """Put all records in one write transaction."""
+        encode = self._encode
+        pairs = [(record.code.encode(), encode(record)) for record in records]
+        with self._env.begin(write=True) as transaction, transaction.cursor() as cursor:
+            cursor.putmulti(pairs, overwrite=False)
+
+    def get(self, identity: Any) -> Any:
+        """Get and decode in a read transaction."""
+        with self._env.begin(buffers=True) as transaction:
+            return self._decode(transaction.get(identity.encode()) or b"")
+
+    def update(self, identity: Any, count: int) -> None:
+        """Read, change and put in one write transaction."""
+        key = identity.encode()
+        with self._env.begin(write=True, buffers=True) as transaction:
+            record = self._decode(transaction.get(key) or b"")
+            record.count = count
+            transaction.put(key, self._encode(record))
+
+    def delete(self, identity: Any) -> None:
+        """Delete in a write transaction."""
+        with self._env.begin(write=True) as transaction:
+            transaction.delete(identity.encode())

@@ -62,7 +62,7 @@ def resolve_path(path: tuple[str, ...], shape: Shape) -> list[Step]:
     for position, name in enumerate(path):
         found = [inside for inside in insides if inside is not None]
         if not found:
-            _refuse(path, position, inner)
+            _refuse(path, position, inner if position else [], shape)
         ways = {way for way, _ in found}
         members = [member for _, annotation in found for member in members_of(annotation)]
         is_open = any(_is_open(member) for member in members)
@@ -149,13 +149,15 @@ def _shape_or_none(cls: type) -> Shape | None:
         return None
 
 
-def _refuse(path: tuple[str, ...], position: int, members: list[Any]) -> NoReturn:
+def _refuse(path: tuple[str, ...], position: int, members: list[Any], shape: Shape) -> NoReturn:
     """Raise for the name at `position`, which is in none of the members, with the nearest one."""
     name = path[position]
     # Only classes are closed, so that each member is one, or a generic form of one.
     classes: list[type] = [get_origin(member) or member for member in members]
     known = [other for cls in classes for other in _names_in(cls)]
-    close = difflib.get_close_matches(name, known, n=1)
     owners = " or ".join([cls.__name__ for cls in classes]) or "None"
+    if not position:
+        known, owners = [field.name for field in shape.fields], shape.name
+    close = difflib.get_close_matches(name, known, n=1)
     hint = f"Did you mean {close[0]!r}?" if close else f"It has {', '.join(known) or 'none'}."
     raise QueryError(f"F.{'.'.join(path)}: {owners} has no field {name!r}. {hint}")

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import ast
 import dataclasses
+import enum
 import inspect
 import json
 import re
-import textwrap
+from collections import Counter, OrderedDict, deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta, timezone
@@ -17,14 +18,25 @@ from typing import Any
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
+import msgspec
+import pydantic
 import pytest
 
 import memdb
 from memdb.indexes import encode_key, numbers_of
-from memdb.serializers import get_serializer, shape_of, writer_schema
-from memdb.serializers._exact import _SIMPLE_FROM, ExactTier
+from memdb.serializers import _exact, get_serializer, shape_of, writer_schema
+from memdb.serializers._exact import _SIMPLE_FROM
 from memdb.serializers._generate import GeneratedSerializer
-from tests.support import evolving, kinds, payloads, reader, records, samples, values
+from tests.support import (
+    evolving,
+    golden_classes,
+    kinds,
+    payloads,
+    reader,
+    records,
+    samples,
+    values,
+)
 from tests.support.exact import assert_exact
 from tests.support.markdown import ROOT
 from tests.support.payloads import TAGS, decode_payload, key_numbers, plain_dicts, tags_in
@@ -83,6 +95,33 @@ GENERICS = Generics(
 )
 
 
+@dataclass
+class Left:
+    """One of two that refer to each other."""
+
+    day: date
+    right: Right | None = None
+
+
+@dataclass
+class Right:
+    """The other one."""
+
+    left: Left | None = None
+
+
+@dataclass
+class Both:
+    """Leads to each from the other: what is found of Right first holds for its own field too."""
+
+    left: Left
+    right: Right
+
+
+# No record, whatever the annotation says: its text is no date.
+BOTH: Any = Both(Left(kinds.DAY), Right({"day": "2020-01-01", "right": None}))  # type: ignore[arg-type]
+
+
 @dataclass(frozen=True)
 class Case:
     """A record, and the class that it is written with."""
@@ -108,10 +147,14 @@ def cases() -> Iterator[Case]:
         cls = dataclasses.make_dataclass("Holder", [("value", list[datetime | None])])
         yield Case(f"moments {number}", cls, cls([moment, None]))
     for name, record in kinds.RECORDS.items():
-        for make in kinds.OUTERS:
+        for make in (kinds.as_dataclass, kinds.as_struct):
             outer = make(type(record))
             yield Case(f"{make.__name__} {name}", outer, kinds.make_outer(outer, record))
     yield Case("generics", Generics, GENERICS)
+    yield Case("both", Both, BOTH)
+    yield Case("natives", golden_classes.Natives, golden_classes.Natives())
+    for mixed, named in ([golden_classes.MIXTURES, []], [[], golden_classes.NAMED]):
+        yield Case("mixture", golden_classes.Mixture, golden_classes.Mixture(mixed, named))
     movie = {"title": "2020-01-01", "color": kinds.Color.RED, "point": kinds.Point(1)}
     yield Case("TypedDict", kinds.Movie, movie)
     yield Case("TypedDict with id", kinds.MovieWithId, {"when": kinds.DAY, "id": 3})
@@ -119,8 +162,8 @@ def cases() -> Iterator[Case]:
     yield Case("dict with numbers", None, {1: "a", "1": date(2020, 1, 1), "id": 3})
     yield Case("bag", Bag, BAG)
     for text in ("fe80::/10", "10.0.0.1/8", "::1/64"):
-        make = ip_interface if "1/" in text else ip_network
-        yield Case(text, Anything, Anything(make(text)))
+        value = ip_interface(text) if "1/" in text else ip_network(text)
+        yield Case(text, Anything, Anything(value))
 
 
 CASES = list(cases())
@@ -152,6 +195,62 @@ def test_document_describes_the_payload(case: Case) -> None:
 
             assert tier != "exact" or payloads.is_exact(schema, payload)
             assert_exact(found, as_dict(spec, schema, payload), f"{spec} {tier}")
+            assert_exact(sorted_items(found), sorted_items(neutral_record(case.record)), spec)
+
+
+def neutral_record(record: Any) -> dict[str, Any]:
+    """Return the dict that a record is to be read as."""
+    fields = record if type(record) is dict else fields_of(record)
+    values = {name: neutral(value) for name, value in fields.items()}
+    # Which field carries an identity: a plain dict's, and that of a class if it is an int.
+    return values if type(values.get("id")) is str else values | {"id": 7}
+
+
+def neutral(value: Any) -> Any:
+    """Return a value as the reader is to find it: records as dicts, members as their values."""
+    if isinstance(value, enum.Enum):
+        is_opaque = value in (records.Mixed.OBJECT, records.Mixed.DEEP)
+        return value.name if is_opaque else value.value
+    match value:
+        case OrderedDict() | Counter():
+            return type(value)({neutral_key(key): neutral(item) for key, item in value.items()})
+        case dict():
+            return {neutral_key(key): neutral(item) for key, item in value.items()}
+        case list():
+            return [neutral(item) for item in value]
+        case deque():
+            return deque([neutral(item) for item in value], value.maxlen)
+        case set() | frozenset():
+            return type(value)(neutral_key(item) for item in value)
+    if type(value) is tuple:
+        return tuple(map(neutral, value))
+    fields = fields_of(value)
+    return value if fields is None else {name: neutral(item) for name, item in fields.items()}
+
+
+def neutral_key(value: Any) -> Any:
+    """Return a value where a dict can't be: a record as a tuple of pairs."""
+    found = neutral(value)
+    return tuple(found.items()) if type(found) is dict else found
+
+
+def fields_of(value: Any) -> Any:
+    """Return the fields of a record, None of any other value."""
+    cls: Any = type(value)
+    if dataclasses.is_dataclass(cls):
+        return {each.name: getattr(value, each.name) for each in dataclasses.fields(cls)}
+    if isinstance(value, msgspec.Struct):
+        return {name: getattr(value, name) for name in cls.__struct_fields__}
+    if hasattr(cls, "__attrs_attrs__"):
+        return {each.name: getattr(value, each.name) for each in cls.__attrs_attrs__}
+    if isinstance(value, pydantic.BaseModel):
+        return dict(value)
+    return value._asdict() if hasattr(cls, "_fields") else None
+
+
+def sorted_items(record: dict[Any, Any]) -> list[Any]:
+    """Return the items of a dict in an order of their own."""
+    return sorted(record.items(), key=lambda item: repr(item[0]))
 
 
 def test_cases_are_of_both_forms() -> None:
@@ -216,16 +315,14 @@ def documented_tags() -> set[str]:
 def tags_in_source() -> set[str]:
     """Return the tags that the code reads: those of its table, and those it compares with."""
     found = set(_SIMPLE_FROM)
-    for function in (ExactTier._from, ExactTier._from_class):
-        tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
-        for node in ast.walk(tree):
-            if isinstance(node, ast.Compare) and getattr(node.left, "id", None) == "tag":
-                found |= {
-                    part.value
-                    for other in node.comparators
-                    for part in ast.walk(other)
-                    if isinstance(part, ast.Constant)
-                }
+    for node in ast.walk(ast.parse(inspect.getsource(_exact))):
+        if isinstance(node, ast.Compare) and getattr(node.left, "id", None) == "tag":
+            found |= {
+                part.value
+                for other in node.comparators
+                for part in ast.walk(other)
+                if isinstance(part, ast.Constant)
+            }
     return found
 
 

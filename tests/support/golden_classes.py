@@ -467,7 +467,8 @@ def write_values(path: Path, serializer: str) -> None:
             models.insert(Model(name="a", price=Decimal(2), home=Home(city="b", lines=[])))
             models.insert(Model(name="b", home=Home(city="b", further=1)))
             dicts.insert({"a": [1, None, {"b": 1.5}], "id": 5})
-            dicts.insert({"a": (1, date(2020, 1, 1)), 1: "number", "1": "text"})
+            mixed: dict[Any, Any] = {"a": (1, date(2020, 1, 1)), 1: "number", "1": "text"}
+            dicts.insert(mixed)
 
 
 # -- how today's program opens them, and shows what it finds ----------------------------------

@@ -101,6 +101,7 @@ class Types:
 
     def __init__(self, schema: Mapping[str, Any]) -> None:
         self._is_json = schema["serializer"] == "json"
+        self._is_binary = schema["serializer"] == "binary"
         self._records = schema.get("records", {})
         self._enums = schema.get("enums", {})
         self._exact = Exact(schema)
@@ -146,11 +147,19 @@ class Types:
             "bytearray": lambda value: bytearray(from_bytes(value)),
             "date": date.fromisoformat,
             "time": time.fromisoformat,
-            "datetime": lambda v: v if isinstance(v, datetime) else datetime.fromisoformat(v),
+            "datetime": self._datetime,
             "timedelta": _timedelta,
             "Decimal": Decimal,
-            "UUID": lambda v: uuid.UUID(bytes=v) if isinstance(v, bytes) else uuid.UUID(v),
+            "UUID": lambda v: uuid.UUID(bytes=v) if self._is_binary else uuid.UUID(v),
         }
+
+    def _datetime(self, value: Any) -> datetime:
+        if isinstance(value, datetime):
+            return value
+        found = datetime.fromisoformat(value)
+        if found.tzinfo is not None and not self._is_json:
+            raise Unreadable("text of a datetime with a zone")
+        return found
 
     def _items(self, cls: Any, text: str) -> Convert:
         item = self.converter(text)
@@ -270,7 +279,7 @@ class Exact:
             return member
         if member in members:
             return self.value(members[member])
-        parts = [int(p) if p.isdecimal() else members.get(p) for p in member.split("|")]
+        parts: list[Any] = [int(p) if p.isdecimal() else members.get(p) for p in member.split("|")]
         if not members or None in parts:
             return member
         bits = 0
@@ -386,7 +395,8 @@ def _dtype(plain: Any) -> np.dtype[Any]:
     formats = [_dtype(part) for part in plain["formats"]]
     described: Any = {**plain, "formats": formats}
     is_aligned = described.pop("aligned")
-    return np.dtype(described, align=is_aligned)
+    made: np.dtype[Any] = np.dtype(described, align=is_aligned)
+    return made
 
 
 def _array(dtype: Any, shape: list[int], data: str) -> Any:

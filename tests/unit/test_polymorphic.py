@@ -121,8 +121,8 @@ def test_conditions_may_name_the_fields_of_any_class(db: memdb.Database) -> None
     assert ["Rex"] == [each.name for each in pets.find_all(F.tricks.contains("sit"))]
     assert ["Kit"] == [each.name for each in pets.find_all(name="Kit")]
     assert 1 == pets.count(lambda pet: isinstance(pet, Dog))
-    with pytest.raises(memdb.QueryError, match="wings"):
-        pets.find(F.wings == 2)
+    with pytest.raises(memdb.QueryError, match=r"Cat \| Dog has no field 'live'\..* 'lives'"):
+        pets.find(F.live == 2)
 
 
 def test_a_record_may_become_one_of_another_class(db: memdb.Database) -> None:
@@ -229,6 +229,29 @@ def test_by_its_name_each_dict_says_its_class(tmp_path: Path) -> None:
         ] == list(db.collection("pets"))
 
 
+def test_classes_of_one_commit_are_registered_at_once(tmp_path: Path) -> None:
+    """One catalogue in front of the commit, however many classes and collections are new in it."""
+    with memdb.open(tmp_path / "a.memdb") as db:
+        pets = db.collection(Cat | Dog | Robot | Stone, name="pets")
+        with db.transaction():
+            for record in (Cat("Tom"), Robot("R2"), Stone(1.5), Dog("Rex")):
+                pets.insert(record)
+            db.collection("notes").insert({})
+        db.collection(Cat | Dog, name="others").insert_many([Cat("Tom"), Dog("Rex")])
+    blocks = (tmp_path / "a.memdb").read_bytes().count(b'{"collections":')
+
+    assert 2 == blocks
+
+
+def test_a_subclass_from_after_the_asking_is_refused(db: memdb.Database) -> None:
+    """The message says when it must be defined."""
+    animals = db.collection(Animal, subclasses=True)
+    late: Any = dataclass(type("Late", (Animal,), {}))
+
+    with pytest.raises(memdb.RecordTypeError, match="define it before the collection is asked for"):
+        animals.insert(late("?"))
+
+
 def test_several_classes_may_have_one_natural_key(db: memdb.Database) -> None:
     """A name is given once over all of them."""
     pets = db.collection(Cat | Dog, name="pets", key="name")
@@ -250,6 +273,9 @@ def test_several_classes_may_have_one_natural_key(db: memdb.Database) -> None:
         (Cat, {"tags": {"a": Dog, "Cat": Robot}}, memdb.ConfigError, "the tag 'Cat'"),
         (Cat | Dog, {"name": "x", "aliases": {"Cat": Dog}}, memdb.ConfigError, "can't be an alias"),
         (Cat, {"tags": [Dog]}, memdb.ConfigError, "tags= is a mapping"),
+        (Animal, {"tags": {"a": Cat, "b": Cat}}, memdb.ConfigError, "two names for one class"),
+        (Animal, {"tags": {"": Cat}}, memdb.ConfigError, "leads from a name to a class"),
+        (Cat | Stone, {"name": "x", "key": "name"}, memdb.ConfigError, "no field of Stone"),
     ],
 )
 def test_what_makes_no_sense_is_refused(

@@ -1,0 +1,510 @@
+"""Taking new records in: what a record is, its number, and the commit that it becomes."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterable, Sequence
+from datetime import date
+from operator import attrgetter
+from types import NoneType
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+import numpy as np
+
+from memdb._decoding import locate
+from memdb._members import Member, Members
+from memdb._natural_key import NaturalKey
+from memdb._records import Records
+from memdb._scan import collector_paused
+from memdb._transaction import Written
+from memdb.errors import (
+    DuplicateIdentityError,
+    EncodeError,
+    IdentityError,
+    ReadOnlyError,
+    RecordNotFoundError,
+    RecordTypeError,
+    shown,
+)
+from memdb.indexes._identity import MAX_IDENTITY
+from memdb.storage import Array, Kind, checksum32, empty_pointers, pointer_end
+
+if TYPE_CHECKING:
+    from memdb._engine import Engine
+
+Encoded = tuple[int, bytes]
+
+
+class Insertion(Records):
+    """The records of one collection, for reading and inserting.
+
+    Attributes:
+        on_numbers: Called when the catalogue has given numbers.
+        fast_insert: The generated ``insert`` of `memdb._hot`, where there is one.
+    """
+
+    def __init__(
+        self, engine: Engine, name: str, members: Members, key: NaturalKey | None, **settings: Any
+    ) -> None:
+        super().__init__(engine, name, members, key, **settings)
+        self.on_numbers: Callable[[], None] | None = None
+        self.fast_insert: Callable[[Any, Any], int] | None = None
+        self._deletion_end = pointer_end(self.collection_id, 0, Kind.DELETED)
+
+    # -- numbers in the catalogue --------------------------------------------------------
+
+    def is_registered(self, member: Member) -> bool:
+        """Whether the catalogue has collection, key and writer."""
+        return member.writer_id != 0 and (self.key is None or self.key.is_saved)
+
+    def distinct(self, members: Iterable[Member]) -> list[Member]:
+        """Return each of the members once."""
+        sole = self.members.sole
+        return [sole] if sole is not None else list(dict.fromkeys(members))
+
+    def ensure_registered(self, members: Iterable[Member]) -> None:
+        """See to it that the catalogue has collection, key and writers; the lock is held."""
+        new = [(self, member) for member in members if not self.is_registered(member)]
+        if new:
+            self.engine.register(new)
+
+    def set_numbers(self, collection_id: int, member: Member, writer_id: int) -> None:
+        """Take the numbers that the catalogue gave."""
+        self._deletion_end = pointer_end(collection_id, 0, Kind.DELETED)
+        self.collection_id = collection_id
+        member.set_writer(collection_id, writer_id)
+        if self.key is not None:
+            self.key.is_saved = True
+        if self.on_numbers is not None:
+            self.on_numbers()
+
+    # -- what a record is ----------------------------------------------------------------
+
+    def is_borrowed(self) -> bool:
+        """Whether this is a collection of a class that was opened by its name, as dicts."""
+        return self.shape.kind == "dict" and any(
+            [
+                entry["collection"] == self.collection_id and entry["schema"]["kind"] != "dict"
+                for entry in self.engine.writers
+            ]
+        )
+
+    def refuse_borrowed(self) -> None:
+        """Raise if the collection is borrowed.
+
+        Written as dicts its records would lose the types that their class gives them.
+        """
+        if self.shape.kind == "dict" and self.is_borrowed():
+            how = "by its name" if self.shape.name == "dict" else f"as {self.shape.name}"
+            raise ReadOnlyError(
+                f"{self.name}: holds records of a class, and opened {how} it can only be read, as"
+                " dicts. Open it with the class to change it."
+            )
+
+    def member_of(self, record: Any) -> Member:
+        """Return the member whose record it is.
+
+        Raises:
+            RecordTypeError: It is of another class.
+        """
+        self.refuse_borrowed()
+        cls: type = type(record)
+        member = self.members.find(cls)
+        if member is None:
+            expected = " or ".join(each.shape.cls.__qualname__ for each in self.members)
+            base = next((each for each in self.members if issubclass(cls, each.shape.cls)), None)
+            hint = " or use a collection of its own for the other"
+            if base is not None and self.shape.kind == "union":
+                hint = (
+                    " or define it before the collection is asked for, with subclasses=True or in"
+                    " tags="
+                )
+            elif base is not None and self.shape.kind != "dict":
+                hint = f" or ask for the collection with tags={{{cls.__name__!r}: {cls.__name__}}}"
+            raise RecordTypeError(
+                f"{self.name}: holds records of {expected}, not of {cls.__qualname__}. Give one of"
+                f" that class,{hint}."
+            )
+        return member
+
+    def asked_identity(self, record: Any, member: Member) -> int:
+        """Return the number that a record asks for in its identity field, 0 for none.
+
+        Raises:
+            IdentityError: What its identity field holds can't be one.
+        """
+        shape = member.shape
+        if shape.identity is None:
+            return 0
+        if shape.kind == "dict":
+            identity = record.get(shape.identity)
+        else:
+            identity = getattr(record, shape.identity, None)
+        if identity is None or (type(identity) is int and identity == 0):
+            return 0
+        if type(identity) is not int or not 0 < identity <= MAX_IDENTITY:
+            raise IdentityError(
+                f"{self.name}: the field {shape.identity!r} is {shown(identity)}; an identity is an"
+                f" int from 1 to {MAX_IDENTITY}. Leave it 0 to have one assigned."
+            )
+        return identity
+
+    def encode(self, member: Member, record: Any, identity: Any = None) -> bytes:
+        """Return a record as bytes.
+
+        Raises:
+            EncodeError: A value can't be held; it names collection, record and field.
+        """
+        try:
+            return member.codec.encode(record)
+        except EncodeError as error:
+            locate(error, self.name, identity)
+            raise
+
+    # -- one version ---------------------------------------------------------------------
+
+    def commit_one(self, number: int, payload: bytes, member: Member, kind: Kind) -> None:
+        """Append one version and make it visible; the lock is held and the gate is open."""
+        log = self.engine.log
+        if not self.is_registered(member):
+            self.engine.register([(self, member)])
+        first = log.next_slot
+        try:
+            self.publish(number, log.append_one(number, payload, member.pointer_ends[kind]))
+        except BaseException:
+            self.engine.catch_up(first)
+            raise
+
+    def publish(self, number: int, slot: int) -> None:
+        """Make a version the live one, slot 0 for a deletion; the lock is held.
+
+        Doing it twice is as good as once.
+        """
+        # Invariant: before the index, so that whoever finds the new slot does not find the old
+        # object. Nobody puts that back, which needs the lock and the old slot in the index.
+        self.cache.pop(number, None)
+        if slot:
+            self.identities.set(number, slot)
+        elif self.identities.find(number):
+            self.identities.remove(number)
+
+    def is_same(self, slot: int, payload: bytes, member: Member) -> bool:
+        """Whether a version was written by the present writer with these bytes."""
+        number, writer_id, _, old = self.engine.log.read(slot)
+        return writer_id == member.writer_id and self._is_unchanged(number, old, payload, member)
+
+    @staticmethod
+    def _is_unchanged(number: int, old: bytes, new: bytes, member: Member) -> bool:
+        if old == new:
+            return True
+        if member.omits_identity:
+            return False
+        # The bytes hold what stood in the identity field, which an insert left 0.
+        return member.codec.encode(member.codec.decode(old, number)) == new
+
+    # -- insert --------------------------------------------------------------------------
+
+    def insert(self, record: Any) -> Any:
+        """Insert a record and return its identity."""
+        member = self.member_of(record)
+        if self.key is not None:
+            return self._insert_keyed(self.key, record, member)
+        explicit = self.asked_identity(record, member)
+        payload = self.encode(member, record, explicit or None)
+        transaction = self.engine.current()
+        if transaction is not None:
+            with transaction.lock:
+                number = explicit or self.checked_next(transaction.next_identity(self))
+                if explicit and self.is_there(explicit):
+                    raise self.duplicate(explicit)
+                transaction.write(self, number, Written(payload, member))
+            return number
+
+        def action() -> int:
+            number = explicit or self.identities.next_identity
+            if explicit and self.identities.find(explicit):
+                raise self.duplicate(explicit)
+            self.commit_one(self.checked_next(number), payload, member, Kind.INSERTED)
+            return number
+
+        return self.engine.autocommit(action)
+
+    def _insert_keyed(self, key: NaturalKey, record: Any, member: Member) -> Any:
+        identity = key.of(record)
+        keys = [(identity, key.encode(identity))]
+        payload = self.encode(member, record, identity)
+        transaction = self.engine.current()
+        if transaction is not None:
+            with transaction.lock:
+                (number,) = self._free_numbers(key, keys, {})
+                transaction.write(self, number, Written(payload, member))
+            return identity
+        while True:
+            seen: dict[int, int] = {}
+            (number,) = self._free_numbers(key, keys, seen)
+
+            def action(number: int = number, seen: dict[int, int] = seen) -> bool:
+                if self._is_as_seen(seen):
+                    self.commit_one(number, payload, member, Kind.INSERTED)
+                    return True
+                return False
+
+            if self.engine.autocommit(action):
+                return identity
+
+    def _is_as_seen(self, seen: dict[int, int]) -> bool:
+        """Whether nobody has touched the records of these numbers; the lock is held."""
+        return all(self.identities.find(number) == slot for number, slot in seen.items())
+
+    def _free_numbers(
+        self, key: NaturalKey, keys: list[tuple[Any, Encoded]], seen: dict[int, int]
+    ) -> list[int]:
+        """Return numbers for the records of new keys.
+
+        Without the lock, as reading a record that is in the way may run a user's upgrade.
+
+        Args:
+            key: The collection's.
+            keys: The new ones, as they are and encoded.
+            seen: Gets the numbers that were looked at and their slots.
+
+        Raises:
+            DuplicateIdentityError: There is a record with one of the keys, or one occurs twice.
+        """
+        taken: dict[int, Encoded] = {}
+        for identity, encoded in keys:
+            free = 0
+            for number in key.numbers(encoded):
+                owner, seen[number] = self.key_at(key, number)
+                owner = owner or taken.get(number)
+                if owner == encoded:
+                    raise self.duplicate(identity)
+                free = free or (0 if owner else number)
+            if not free and key.is_displaced:
+                raise IdentityError(
+                    f"{self.name}: too many keys have the same hash as {shown(identity)}."
+                )
+            if not free:
+                # Two keys with one number: from now on every look-up tries the other ones.
+                key.displace()
+                return self._free_numbers(key, keys, seen)
+            taken[free] = encoded
+        return list(taken)
+
+    def checked_next(self, identity: int) -> int:
+        """Return an identity that can be assigned; the highest possible one was given else."""
+        if identity > MAX_IDENTITY:
+            raise IdentityError(
+                f"{self.name}: identity {MAX_IDENTITY} is taken, there is none after it to"
+                " assign. Give the record an identity of your own."
+            )
+        return identity
+
+    def duplicate(self, identity: Any) -> DuplicateIdentityError:
+        """Return the error for an identity that a live record has."""
+        hint = "."
+        if self.key is None:
+            hint = ", or leave the field 0 to have a new identity assigned."
+        return DuplicateIdentityError(
+            f"{self.name}: a record with identity {shown(identity)} is there already. Use put() to"
+            f" replace it{hint}",
+            collection=self.name,
+            identity=identity,
+        )
+
+    def not_found(self, identity: object) -> RecordNotFoundError:
+        """Return the error for an identity that no live record has."""
+        hint = ""
+        if self.key is None:
+            hint = "" if type(identity) is int else " Identities are of type int."
+        elif len(self.key.fields) > 1 and type(identity) is not tuple:
+            hint = f" Identities are tuples of {', '.join(self.key.fields)}."
+        # What is no identity may be a record, whose content is nobody's business.
+        is_plain = isinstance(identity, int | float | str | bytes | tuple | date | UUID | None)
+        text = shown(identity) if is_plain else f"of type {type(identity).__qualname__}"
+        return RecordNotFoundError(
+            f"{self.name}: there is no record with identity {text}.{hint}",
+            collection=self.name,
+            identity=identity,
+        )
+
+    # -- insert_many ---------------------------------------------------------------------
+
+    def insert_many(self, records: list[Any]) -> list[Any]:
+        """Insert records as one commit and return their identities."""
+        self.engine.log.raise_if_unusable()
+        self.refuse_borrowed()
+        with collector_paused():
+            members = self._members_of(records)
+            if self.key is not None:
+                return self._insert_many_keyed(self.key, records, members)
+            explicit = self._asked_identities(records, members)
+            payloads = self._payloads(records, members, explicit)
+            if not records:
+                return []
+            transaction = self.engine.current()
+            if transaction is not None:
+                with transaction.lock:
+                    first = transaction.next_identity(self)
+                    wanted = explicit or [0] * len(records)
+                    numbers = self._assigned(wanted, first, self.is_there)
+                    for number, payload, member in zip(numbers, payloads, members, strict=True):
+                        transaction.write(self, number, Written(payload, member))
+                return numbers
+            return self.engine.autocommit(lambda: self._commit_many(explicit, payloads, members))
+
+    def _insert_many_keyed(
+        self, key: NaturalKey, records: list[Any], members: list[Member]
+    ) -> list[Any]:
+        identities = list(map(key.of, records))
+        keys = [(identity, key.encode(identity)) for identity in identities]
+        payloads = self._payloads(records, members, identities)
+        if not records:
+            return []
+
+        transaction = self.engine.current()
+        if transaction is not None:
+            with transaction.lock:
+                numbers = self._free_numbers(key, keys, {})
+                for number, payload, member in zip(numbers, payloads, members, strict=True):
+                    transaction.write(self, number, Written(payload, member))
+            return identities
+        while True:
+            seen: dict[int, int] = {}
+            numbers = self._free_numbers(key, keys, seen)
+
+            def action(numbers: list[int] = numbers, seen: dict[int, int] = seen) -> bool:
+                if self._is_as_seen(seen):
+                    self._commit_numbered(numbers, payloads, members)
+                    return True
+                return False
+
+            if self.engine.autocommit(action):
+                return identities
+
+    def _members_of(self, records: list[Any]) -> list[Member]:
+        """Return what `member_of` says of each record; of one class it is told at once."""
+        sole = self.members.sole
+        if sole is not None and set(map(type, records)) <= {sole.shape.cls}:
+            return [sole] * len(records)
+        return list(map(self.member_of, records))
+
+    def _payloads(
+        self, records: list[Any], members: list[Member], identities: list[Any]
+    ) -> list[bytes]:
+        sole = self.members.sole
+        if sole is not None:
+            try:
+                return list(map(sole.codec.encode, records))
+            except EncodeError:
+                # Again, one by one, for the error that says which.
+                pass
+        payloads = []
+        for place, (record, member) in enumerate(zip(records, members, strict=True)):
+            try:
+                payloads.append(member.codec.encode(record))
+            except EncodeError as error:
+                identity = identities[place] if identities else None
+                where = f"{self.name}, number {place} of the given ones"
+                locate(error, where, identity if self.key is not None else identity or None)
+                error.collection = self.name
+                raise
+        return payloads
+
+    def _asked_identities(self, records: list[Any], members: list[Member]) -> list[int]:
+        """Return what `asked_identity` says of each record, or nothing when none asks for one.
+
+        The usual case is told without a call for each record, a tenth of ``insert_many``.
+        """
+        sole = self.members.sole
+        if sole is not None:
+            shape = sole.shape
+            own: list[Any] = [...]
+            if shape.identity is None:
+                return []
+            if shape.kind == "dict":
+                own = [record.get(shape.identity) for record in records]
+            else:
+                with contextlib.suppress(AttributeError):  # One that was never set.
+                    own = list(map(attrgetter(shape.identity), records))
+            if set(map(type, own)) <= {int, NoneType} and not any(own):
+                return []
+        return list(map(self.asked_identity, records, members))
+
+    def _assigned(
+        self, explicit: list[int], first: int, exists: Callable[[int], object]
+    ) -> list[int]:
+        """Return the identities of new records: their own, or the next ones in order."""
+        wanted = [identity for identity in explicit if identity]
+        seen: set[int] = set()
+        for identity in wanted:
+            if identity in seen or exists(identity):
+                raise self.duplicate(identity)
+            seen.add(identity)
+        following = max(first, max(wanted, default=0) + 1)
+        result = []
+        for identity in explicit:
+            result.append(identity or self.checked_next(following))
+            following += not identity
+        return result
+
+    def _commit_many(
+        self, explicit: list[int], payloads: list[bytes], members: list[Member]
+    ) -> list[int]:
+        """Append records as one commit; ``explicit`` is empty when none asks for an identity."""
+        first = self.identities.next_identity
+        if explicit:
+            numbers = self._assigned(explicit, first, self.identities.find)
+            self._commit_numbered(numbers, payloads, members)
+            return numbers
+        identities = range(first, first + len(payloads))
+        self.checked_next(identities[-1])
+        self.ensure_registered(self.distinct(members))
+        pointers = self._pointers(identities, payloads, members, Kind.INSERTED)
+        self.engine.commit(
+            pointers,
+            b"".join(payloads),
+            lambda slot: self.identities.extend(first, slot, len(identities)),
+        )
+        return list(identities)
+
+    def _commit_numbered(
+        self, numbers: list[int], payloads: list[bytes], members: list[Member]
+    ) -> None:
+        """Append new records as one commit; the lock is held."""
+        self.ensure_registered(self.distinct(members))
+        pointers = self._pointers(numbers, payloads, members, Kind.INSERTED)
+
+        def publish(slot: int) -> None:
+            for offset, number in enumerate(numbers):
+                self.identities.set(number, slot + offset)
+
+        self.engine.commit(pointers, b"".join(payloads), publish)
+
+    def _pointers(
+        self,
+        numbers: Sequence[int],
+        payloads: Sequence[bytes],
+        members: Sequence[Member],
+        kind: Kind,
+    ) -> Array:
+        """Return the pointers of a commit without what the log fills in; ``members`` of none: 0."""
+        count = len(numbers)
+        pointers = empty_pointers(count)
+        if isinstance(numbers, range):
+            pointers["identity"] = np.arange(numbers.start, numbers.stop)
+        else:
+            pointers["identity"] = np.fromiter(numbers, "<i8", count)
+        lengths = np.fromiter(map(len, payloads), "<i8", count)
+        self.engine.log.refuse_large(int(lengths.max()))
+        pointers["length"] = lengths
+        pointers["checksum"] = np.fromiter(map(checksum32, payloads), "<u4", count)
+        pointers["checksum"][pointers["length"] == 0] = 0
+        pointers["collection"] = self.collection_id
+        if self.members.sole is not None:
+            pointers["writer"] = self.members.sole.writer_id
+        else:
+            pointers["writer"] = np.fromiter((each.writer_id for each in members), "<u2", count)
+        pointers["kind"] = kind
+        return pointers
