@@ -122,10 +122,11 @@ def key_of(number: int) -> str:
 
 def make_records(cls: type[Any], count: int) -> list[Any]:
     """Return ``count`` records; with a natural key as many objects, the other values over again."""
+    distinct = make_distinct(_WITHOUT_KEY.get(cls, cls), min(count, DISTINCT))
     if cls not in _WITHOUT_KEY:
-        return repeat(make_distinct(cls), count)
+        return repeat(distinct, count)
     made = []
-    for number, record in enumerate(repeat(make_distinct(_WITHOUT_KEY[cls]), count), 1):
+    for number, record in enumerate(repeat(distinct, count), 1):
         values = [getattr(record, name) for name in cls.__match_args__[1:]]
         made.append(cls(key_of(number), *values))
     return made

@@ -330,8 +330,10 @@ class Converter:
             gone |= extra.keys() - names
         elif extra:
             state[EXTRA] = self._as_it_is(extra, trail)
-        if FIELDS_SET in stored:
-            state[FIELDS_SET] = [name for name in stored[FIELDS_SET] if name not in gone]
+        # Of a dict what is in it was set.
+        was_set = stored.get(FIELDS_SET) if isinstance(value, WorldRecord) else stored
+        if was_set is not None:
+            state[FIELDS_SET] = [name for name in was_set if name not in gone]
         return state
 
     def _to_typed_dict(self, value: Any, cls: type, trail: Trail) -> Any:

@@ -24,7 +24,13 @@ from memdb.serializers._generate import GeneratedSerializer
 from memdb.serializers._pickle import PickleSerializer
 from memdb.serializers._plan import mentions_any
 from memdb.serializers._protocol import Serializer
-from memdb.serializers._pydantic import EXTRA, FIELDS_SET, STATE_NAMES, allows_extra
+from memdb.serializers._pydantic import (
+    EXTRA,
+    FIELDS_SET,
+    STATE_NAMES,
+    allows_extra,
+    take_declared,
+)
 from memdb.serializers._shape import (
     IMMUTABLE,
     FieldShape,
@@ -355,6 +361,7 @@ class _Path:
         self._evolution = evolution
         self._functions = functions
         self._tag = writer.get("tag")
+        self._is_dict = writer["kind"] == "dict"
         self._converter = Converter(shape)
         self._build = None if shape.kind == "dict" else Builder(shape, is_root=True)
         if "records" not in writer and "enums" not in writer:
@@ -373,7 +380,7 @@ class _Path:
             plain = replace(shape_of(None), identity=None)
             self._read = serializer.codec(plain, writer).decode
         self._written = {one.name: one.annotation for one in fields}
-        if writer["kind"] != "dict":
+        if not self._is_dict:
             # What a payload holds beside its writer's fields a newer program has put there.
             self._written = {
                 one.name: one.annotation for one in shape.payload_fields
@@ -458,15 +465,17 @@ class _Path:
             record = self._called(label, function, record)
         if self._shape.kind != "dict" or self._shape.fields:
             record.pop("__class__", None)
-        after = {}
+        after: dict[str, tuple[Any, Any]] = {}
+        changed = set()
         for name, value in record.items():
             if name in given and _is_untouched(value, given[name], values[name]):
                 after[name] = values[name], self._written.get(name, Any)
             else:
                 after[name] = _own(value), Any
+                changed.add(name)
         if FIELDS_SET in stored:
             # What a function has set counts as set.
-            was_set = {*stored[FIELDS_SET], *(n for n, (_, t) in after.items() if n not in given)}
+            was_set = changed.union(stored[FIELDS_SET])
             after[FIELDS_SET] = [name for name in after if name in was_set], Any
         return after
 
@@ -507,6 +516,9 @@ class _Path:
     def _record(self, values: dict[str, tuple[Any, Any]], identity: int) -> Any:
         assert self._build is not None
         made: dict[str, Any] = {}
+        if self._is_dict:
+            # What is in a dict was set.
+            values.setdefault(FIELDS_SET, ([*values], Any))
         for one in self._shape.payload_fields:
             trail: Trail = (None, f".{one.name}")
             if one.name in values:
@@ -520,17 +532,22 @@ class _Path:
 
     def _state(self, values: dict[str, tuple[Any, Any]]) -> dict[str, Any]:
         """Return what a model holds beside its fields, of what is left of the stored record."""
-        state = {name: values[name][0] for name in STATE_NAMES if name in values}
-        if self._functions and allows_extra(self._shape.cls):
-            # Fields that the class had and has no more are no extra values.
-            known = {*self._written, self._shape.identity}
-            state[EXTRA] = {n: value for n, (value, _) in values.items() if n not in known}
-        if FIELDS_SET in state:
-            own = {one.name for one in self._shape.fields}
-            gone = {self._evolution.new_name(name) for name in self._written} - own
-            state[FIELDS_SET] = [name for name in state[FIELDS_SET] if name not in gone]
-        if EXTRA in state:
-            state[EXTRA] = self._converter.convert(state[EXTRA], Any, Any, None)
+        own = {one.name for one in self._shape.fields}
+        # Fields that the class had and has no more are no further values.
+        gone = {self._evolution.new_name(name) for name in self._written} - own
+        if self._functions or self._is_dict:
+            known = {*self._written, *gone, *STATE_NAMES, self._shape.identity}
+            extra = {name: value for name, (value, _) in values.items() if name not in known}
+        else:
+            extra, _ = values.get(EXTRA, ({}, Any))
+        state: dict[str, Any] = {}
+        if not allows_extra(self._shape.cls):
+            gone |= extra.keys() - own
+        elif extra:
+            state[EXTRA] = self._converter.convert(extra, Any, Any, None)
+        if FIELDS_SET in values:
+            names, _ = values[FIELDS_SET]
+            state[FIELDS_SET] = [name for name in names if name not in gone]
         return state
 
     def _converted(self, one: FieldShape, value: Any, written: Any, trail: Trail) -> Any:

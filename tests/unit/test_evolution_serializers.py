@@ -807,8 +807,63 @@ def test_pydantic_models_evolve(exact_way: Way, with_upgrade: bool) -> None:
     assert_exact(dict(actual.part), {"size": 5.0, "note": "n", "more": (1, 2)})
     assert actual.part.model_fields_set == {"size", "more"}
     assert actual.model_extra == {"extra": [1]}
-    if not with_upgrade:
-        assert actual.model_fields_set == {"part", "new", "extra"}
+    assert actual.model_fields_set == {"part", "new", "extra"}
+
+
+def test_what_an_upgrade_sets_counts_as_set(exact_way: Way) -> None:
+    """What a function changes or adds was set, what it takes away was not, the rest is as before."""
+    (old, _), (new, new_part) = _models()
+    record = old(part={"size": 5}, name="b", old=4, extra=[1], other=2)
+
+    def upgrade(record: dict[str, Any]) -> None:
+        record["new"] = record.pop("old")
+        del record["other"]
+        record["added"] = 5
+
+    actual = evolve((exact_way[0], "exact"), record, new, upgrade=upgrade)
+
+    part = new_part(size=5.0)
+    assert_exact(actual, new(name="b", part=part, new=Decimal(4), extra=[1], added=5))
+
+
+@pytest.mark.parametrize("how", ["generated", "by conversion", "by an upgrade", "nested"])
+def test_a_further_value_becomes_a_field(exact_way: Way, how: str) -> None:
+    """What was a further value of a model is its field once the class declares one of the name."""
+    pydantic = pytest.importorskip("pydantic")
+    config = pydantic.ConfigDict(extra="allow")
+    old = pydantic.create_model("Item", __config__=config, a=(int, 1), b=(int, 2))
+    retyped = float if how == "by conversion" else int
+    new = pydantic.create_model(
+        "Item", __config__=config, a=(retyped, 1), b=(int, 2), more=(list[int], [])
+    )
+    declared = {"upgrade": lambda record: None} if how == "by an upgrade" else {}
+    record, expected = old(a=5, more=[1], z=2), new(a=5, more=[1], z=2)
+    way = (exact_way[0], "exact")
+    if how == "nested":
+        old.__qualname__ = new.__qualname__ = "Item"
+        outer, new_outer = made("Outer", ("item", old)), made("Outer", ("item", new))
+        actual = evolve(way, outer(record), new_outer, **declared).item
+    else:
+        actual = evolve(way, record, new, **declared)
+
+    assert_exact(actual, expected)
+
+
+@pytest.mark.parametrize("with_upgrade", [False, True])
+def test_a_model_that_takes_no_further_values_any_more(exact_way: Way, with_upgrade: bool) -> None:
+    """Further values are dropped then, and their names with them, in a nested model too."""
+    (old, old_part), _ = _models()
+    pydantic = pytest.importorskip("pydantic")
+    part = pydantic.create_model("Part", size=(float, 1.0))
+    part.__qualname__ = "Part"
+    new = pydantic.create_model("Item", name=(str, "a"), part=(part, ...))
+    record = old(name="b", part=old_part(size=5, gone="x", more=1), extra=[1])
+    declared = {"upgrade": lambda record: None} if with_upgrade else {}
+    actual = evolve((exact_way[0], "exact"), record, new, **declared)
+
+    assert actual.model_fields_set == {"name", "part"}
+    assert actual.part.model_fields_set == {"size"}
+    assert_exact(dict(actual), {"name": "b", "part": actual.part})
 
 
 def test_a_renamed_field_of_a_model_stays_set(exact_way: Way) -> None:
@@ -823,12 +878,23 @@ def test_a_renamed_field_of_a_model_stays_set(exact_way: Way) -> None:
 
 
 def test_a_dict_with_more_becomes_a_model(exact_way: Way) -> None:
-    """A nested dict becomes a model that takes what it has no field for."""
+    """A dict, nested or not, becomes a model that takes what it has no field for."""
     (_, _), (_, part) = _models()
     old, new = made("Item", ("v", dict[str, Any])), made("Item", ("v", part))
     actual = evolve(exact_way, old({"size": 1, "more": [1]}), new)
 
-    assert_exact(dict(actual.v), {"size": 1.0, "note": "n", "more": [1]})
+    assert_exact(actual.v, part(size=1.0, more=[1]))
+    way = (exact_way[0], "exact")
+    assert_exact(evolve(way, {"size": 1, "more": [1]}, part), part(size=1.0, more=[1]))
+
+
+def test_a_model_with_more_becomes_a_dict(exact_way: Way) -> None:
+    """Further values are items of the TypedDict that a model has become."""
+    (_, part), _ = _models()
+    cls: Any = TypedDict("cls", {"size": float, "gone": str})
+    actual = evolve((exact_way[0], "exact"), part(size=5, more=[1]), cls)
+
+    assert_exact(actual, {"size": 5.0, "gone": "g", "more": [1]})
 
 
 # -- odd ends ----------------------------------------------------------------------------------

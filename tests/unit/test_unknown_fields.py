@@ -1,11 +1,13 @@
 """What a newer program has stored survives when an older one changes the record."""
 
 import enum
+from collections import OrderedDict
 from dataclasses import dataclass, field, make_dataclass, replace
 from datetime import date
 from decimal import Decimal
 from typing import Any
 
+import pydantic
 import pytest
 
 from memdb.errors import EncodeError, RecordTypeError
@@ -312,3 +314,115 @@ def test_an_upgrade_sees_what_was_kept(exact_way: Way) -> None:
     )
     assert_exact(read(written, 7), expected)
     assert seen[0]["price"] == Decimal("1.10")
+
+
+# -- models of pydantic
+
+
+class Part(pydantic.BaseModel):
+    size: int = 1
+
+
+class Doc(pydantic.BaseModel, extra="allow"):
+    """As the older program knows it."""
+
+    name: str = "n"
+    size: int = 1
+    part: Part | None = None
+    parts: dict[str, Part] = {}
+    id: int = 0
+
+
+class ClosedDoc(pydantic.BaseModel):
+    """As another older program knows it, which wants nothing further."""
+
+    name: str = "n"
+    size: int = 1
+    id: int = 0
+
+
+class NewPart(pydantic.BaseModel):
+    size: int = 1
+    color: str = "c"
+    shape: str = "s"
+
+
+NewPart.__qualname__ = "Part"
+
+
+class NewDoc(pydantic.BaseModel, extra="allow"):
+    """As the newer program knows it."""
+
+    name: str = "n"
+    size: int = 1
+    note: str = ""
+    mark: int = 0
+    part: NewPart | None = None
+    parts: dict[str, NewPart] = {}
+    id: int = 0
+
+
+MODEL_WAYS = [("binary", "exact"), ("json", "exact"), ("msgpack", "exact"), ("pickle", "only")]
+
+
+@pytest.fixture(params=MODEL_WAYS, ids="-".join)
+def model_way(request: pytest.FixtureRequest) -> Way:
+    """A serializer, and the tier of records that are not as usual."""
+    return request.param  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize("old", [Doc, ClosedDoc])
+def test_which_unknown_fields_were_set(model_way: Way, old: Any) -> None:
+    """A field that only the newer model has stays set or not set, further values stay too."""
+    record = NewDoc(size=2, note="x", more=[1], other=2)  # type: ignore[call-arg]
+    actual = changed(model_way, record, rename, new=NewDoc, old=old)
+
+    expected = NewDoc(name="changed", size=2, note="x", more=[1], other=2, id=7)  # type: ignore[call-arg]
+    assert_exact(actual, expected)
+
+
+def test_all_unknown_fields_were_set(way: Way) -> None:
+    """Where every field was set that need not be said, and still holds for the newer model."""
+    record = NewDoc(name="n", size=2, note="x", mark=3, part=None, parts={})
+    actual = changed(way, record, rename, new=NewDoc, old=Doc)
+
+    assert_exact(actual, record.model_copy(update={"name": "changed", "id": 7}))
+
+
+def test_the_older_program_sets_less_than_all() -> None:
+    """What the older program has replaced by a record of its own says which fields are set."""
+    for way in MODEL_WAYS:
+        record = NewDoc(name="n", size=2, note="x", mark=3, part=None, parts={})
+
+        def replace_all(seen: Doc) -> None:
+            object.__setattr__(seen, "__pydantic_fields_set__", {"name"})
+
+        actual = changed(way, record, replace_all, new=NewDoc, old=Doc)
+        assert actual.model_fields_set - {"id"} == {"name", "note", "mark"}
+
+
+def test_which_unknown_fields_of_nested_models_were_set() -> None:
+    """The same for models inside, where the older program may set what was not set before."""
+    for way in MODEL_WAYS[:-1]:
+        inner = NewPart(color="red")
+        record = NewDoc(note="x", part=inner, parts={"k": inner})
+
+        def change(seen: Doc) -> None:
+            assert seen.part is not None
+            seen.part.size = 5
+
+        actual = changed(way, record, change, new=NewDoc, old=Doc)
+        expected = NewDoc(
+            note="x", part=NewPart(color="red", size=5), parts={"k": NewPart(color="red")}, id=7
+        )
+        assert_exact(actual, expected)
+
+
+def test_unknown_fields_in_ordered_dicts(exact_way: Way) -> None:
+    """A dict that keeps its order on purpose is no other place than a dict."""
+    new = make_dataclass("Shelf", [("name", str), ("by", Any), ("street", NewStreet | None, None)])
+    old = make_dataclass("Shelf", [("name", str), ("by", Any), ("street", Street | None, None)])
+    record = new("n", OrderedDict(b=NewStreet("s", 2, Zip("z"))))
+    actual = changed((exact_way[0], "exact"), record, rename, new=new, old=old)
+
+    assert_exact(actual, new("changed", OrderedDict(b=NewStreet("s", 2, Zip("z")))))
