@@ -62,7 +62,13 @@ from memdb.serializers._shape import (
     strip,
     type_text,
 )
-from memdb.serializers._writer import NamedDict, WorldRecord, is_of_world, without_state
+from memdb.serializers._writer import (
+    NamedDict,
+    WorldRecord,
+    is_of_world,
+    items_present,
+    without_state,
+)
 
 _CONTAINERS = (list, tuple, set, frozenset, dict)
 _SEQUENCES, _SETS = (list, tuple), (set, frozenset)
@@ -318,7 +324,7 @@ class Converter:
 
     def _state(self, value: Any, shape: Shape, trail: Trail) -> dict[str, Any]:
         """Return what a nested pydantic model holds beside its fields."""
-        stored = dict(value.items_present() if isinstance(value, WorldRecord) else value)
+        stored = dict(items_present(value) if isinstance(value, WorldRecord) else value)
         names = {field.name for field in shape.fields}
         gone = _annotations_of(value).keys() - names
         if isinstance(value, WorldRecord):
@@ -483,7 +489,7 @@ def _annotations_of(value: Any) -> Mapping[str, Any]:
 def _items_of(value: Any) -> Iterable[tuple[str, Any]]:
     """Return the fields of a stored record, or the items of a dict."""
     if isinstance(value, WorldRecord):
-        return without_state(value.items_present())
+        return without_state(items_present(value))
     return typing.cast(Iterable[tuple[str, Any]], value.items())
 
 

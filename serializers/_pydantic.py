@@ -126,15 +126,24 @@ def is_undefined(value: object) -> bool:
     return type(value).__name__ == "PydanticUndefinedType"
 
 
+def further_values(stored: Any) -> dict[str, Any]:
+    """Return what a payload holds of further values.
+
+    Raises:
+        DecodeError: It is no dict with names as keys.
+    """
+    if type(stored) is not dict or not _are_names(stored):
+        raise DecodeError(_WRONG_STATE)
+    return stored
+
+
 def take_declared(values: dict[str, Any], names: set[str]) -> None:
     """Make fields of the further values that a class declares by now.
 
     Raises:
         DecodeError: What is under their name is something else.
     """
-    extra = values[EXTRA]
-    if type(extra) is not dict or not _are_names(extra):
-        raise DecodeError(_WRONG_STATE)
+    extra = further_values(values[EXTRA])
     declared = extra.keys() & names
     if declared:
         values[EXTRA] = {name: item for name, item in extra.items() if name not in declared}

@@ -27,7 +27,7 @@ from memdb.errors import EncodeError, RecordTypeError
 from memdb.serializers._enums import by_name, is_by_name
 from memdb.serializers._exact import ExactTier
 from memdb.serializers._protocol import Serializer
-from memdb.serializers._pydantic import EXTRA, FIELDS_SET
+from memdb.serializers._pydantic import EXTRA, FIELDS_SET, further_values
 from memdb.serializers._shape import IMMUTABLE, FieldShape, Shape, reachable, shape_of, type_text
 
 
@@ -121,10 +121,14 @@ class WorldRecord(tuple[Any, ...]):
     __ne__ = object.__ne__
     __hash__ = object.__hash__
 
-    def items_present(self) -> Iterable[tuple[str, Any]]:
-        """Return the fields that the stored record has."""
-        pairs = zip(self._fields, self, strict=True)
-        return [(name, value) for name, value in pairs if value is not ABSENT]
+
+def items_present(record: WorldRecord) -> Iterable[tuple[str, Any]]:
+    """Return the fields that a stored record has.
+
+    No method: a record has its fields as attributes, which may have any names.
+    """
+    pairs = zip(record._fields, record, strict=True)
+    return [(name, value) for name, value in pairs if value is not ABSENT]
 
 
 class NamedDict(dict[str, Any]):
@@ -259,7 +263,7 @@ def as_plain(value: Any) -> Any:
     """Return a value with records of the writer's world as dicts and members as their values.
 
     The dicts know the names of their classes. In a set, or as a key, a record is a tuple of
-    pairs, as a dict can't be there.
+    pairs, as a dict can't be there, and what is in it is hashable too.
     """
     return _plain(value, NamedDict)
 
@@ -288,7 +292,7 @@ def _plain(value: Any, make: Callable[[Iterable[tuple[str, Any]], str], dict[str
     if cls is NamedDict:
         return make(((key, _plain(item, make)) for key, item in value.items()), value.class_name)
     if isinstance(value, WorldRecord):
-        pairs = [(name, _plain(item, make)) for name, item in value.items_present()]
+        pairs = [(name, _plain(item, make)) for name, item in items_present(value)]
         return make(without_state(pairs), cls.__qualname__)
     if isinstance(value, enum.Enum) and is_of_world(cls):
         return _plain(value.value, make)
@@ -296,10 +300,14 @@ def _plain(value: Any, make: Callable[[Iterable[tuple[str, Any]], str], dict[str
 
 
 def without_state(pairs: Iterable[tuple[str, Any]]) -> Iterable[tuple[str, Any]]:
-    """Return fields with what a pydantic model holds beyond its own among them."""
+    """Return fields with what a pydantic model holds beyond its own among them.
+
+    Raises:
+        DecodeError: What it holds beyond is something else.
+    """
     for name, item in pairs:
         if name == EXTRA:
-            yield from item.items()
+            yield from further_values(item).items()
         elif name != FIELDS_SET:
             yield name, item
 
@@ -307,10 +315,16 @@ def without_state(pairs: Iterable[tuple[str, Any]]) -> Iterable[tuple[str, Any]]
 def _hashable(value: Any) -> Any:
     cls = type(value)
     if isinstance(value, WorldRecord):
-        pairs = without_state(value.items_present())
-        return tuple((name, _hashable(item)) for name, item in pairs)
-    if cls is tuple or cls is frozenset:
-        return cls(map(_hashable, value))
+        pairs = without_state(items_present(value))
+        return tuple([(name, _hashable(item)) for name, item in pairs])
+    if cls in (tuple, list, deque):
+        return tuple(map(_hashable, value))
+    if cls in (frozenset, set):
+        return frozenset(map(_hashable, value))
+    if isinstance(value, dict):
+        return tuple([(_hashable(key), _hashable(item)) for key, item in value.items()])
+    if cls is bytearray:
+        return bytes(value)
     return as_plain(value)
 
 

@@ -14,6 +14,7 @@ import pytest
 import memdb
 from memdb import F
 from memdb._scan import collector_paused
+from memdb.indexes import IdentityIndex
 from tests.support.concurrently import Item, run_all, switching_often
 
 
@@ -320,3 +321,28 @@ class TestWaiting:
                 items.insert(Item(0, 3))
 
             assert [1, 2, 3] == [item.n for item in items]
+
+
+def test_no_update_is_lost_while_another_is_published(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who finds the new version in the index does not find the old record in the cache."""
+    with memdb.open(None) as db:
+        items = db.collection(Item)
+        items.insert(Item(0))
+        assert 0 == items[1].n
+        set_slot, threads = IdentityIndex.set, list[threading.Thread]()
+
+        def set_and_look(index: IdentityIndex, identity: int, slot: int) -> None:
+            set_slot(index, identity, slot)
+            if not threads:
+                threads.append(threading.Thread(target=add_one, daemon=True))
+                threads[0].start()
+                threads[0].join(0.05)
+
+        def add_one() -> None:
+            items.update(1, lambda item: Item(item.n + 1))
+
+        monkeypatch.setattr(IdentityIndex, "set", set_and_look)
+        add_one()
+        threads[0].join()
+
+        assert 2 == items[1].n
