@@ -327,7 +327,7 @@ def test_no_update_is_lost_while_another_is_published(monkeypatch: pytest.Monkey
     """Who finds the new version in the index does not find the old record in the cache."""
     with memdb.open(None) as db:
         items = db.collection(Item)
-        items.insert(Item(0))
+        items.insert(Item(0, 0))
         assert 0 == items[1].n
         set_slot, threads = IdentityIndex.set, list[threading.Thread]()
 
@@ -339,7 +339,7 @@ def test_no_update_is_lost_while_another_is_published(monkeypatch: pytest.Monkey
                 threads[0].join(0.05)
 
         def add_one() -> None:
-            items.update(1, lambda item: Item(item.n + 1))
+            items.update(1, lambda item: Item(0, item.n + 1))
 
         monkeypatch.setattr(IdentityIndex, "set", set_and_look)
         add_one()
