@@ -19,6 +19,9 @@ from xxhash import xxh3_64_intdigest
 
 from memdb.errors import IdentityError, shown
 
+#: How deep the tuples of a key may be nested in each other.
+MAX_KEY_DEPTH = 20
+
 #: How many numbers a key may have besides the first one, which another key may have taken.
 MAX_DISPLACEMENT = 15
 
@@ -67,10 +70,15 @@ def _datetime_bytes(value: datetime) -> bytes:
     return _text_bytes(f"{value.replace(tzinfo=None).isoformat()} {value.fold} {place}")
 
 
-def _tuple_bytes(value: tuple[Any, ...]) -> bytes:
+def _tuple_bytes(value: tuple[Any, ...], depth: int = 1) -> bytes:
+    if depth > MAX_KEY_DEPTH:
+        raise IdentityError("a key is nested too deep. Use a flat tuple.")
     parts = []
     for part in value:
-        tag, content = encode_key(part)
+        if type(part) is tuple:
+            tag, content = _TUPLE, _tuple_bytes(part, depth + 1)
+        else:
+            tag, content = encode_key(part)
         parts.append(b"%c%x:" % (tag, len(content)))
         parts.append(content)
     return b"".join(parts)
@@ -102,10 +110,7 @@ def encode_key(key: Any) -> tuple[int, bytes]:
         tag, encode = _ENCODERS[type(key)]
     except KeyError:
         raise IdentityError(_refusal(key)) from None
-    try:
-        return tag, encode(key)
-    except RecursionError:
-        raise IdentityError("a key is nested too deep. Use a flat tuple.") from None
+    return tag, encode(key)
 
 
 def numbers_of(tag: int, content: bytes, seed: int, *, is_displaced: bool) -> tuple[int, ...]:

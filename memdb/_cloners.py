@@ -47,15 +47,17 @@ from memdb._config import CLONERS, nearest
 from memdb.errors import ConfigError, RecordTypeError
 from memdb.query._paths import members_of
 from memdb.serializers import Codec, Shape, shape_of
-from memdb.serializers._build import HASH_CACHE, caches_hash, is_plain_name
+from memdb.serializers._build import (
+    HASH_CACHE,
+    caches_hash,
+    copy_struct,
+    force_setattr,
+    is_plain_name,
+)
 from memdb.serializers._pydantic import EXTRA, FIELDS_SET, PRIVATE, allows_extra
 from memdb.serializers._shape import kind_of, reachable
 
 Clone = Callable[[Any], Any]
-
-# Does not run __post_init__. The stubs do not know it.
-_struct: Any = msgspec.Struct
-_copy_struct: Final[Clone] = _struct.__copy__
 
 # Classes whose values never change. Exact types only: a subclass may have attributes of its own.
 _ATOMS: Final[frozenset[type]] = frozenset(
@@ -83,6 +85,7 @@ class Cloner:
         inline_expression: Source of the copy of `{r}`, when a single expression does it.
         inline_lines: Source lines that leave the copy of `{r}` in `{o}`, when no call is needed.
         namespace: The names that the inline source needs, all beginning with `_clone_`.
+        is_sharing: It may give out the record itself, though that can be changed.
 
     Threads: any number of threads may use a cloner at once.
     """
@@ -94,6 +97,7 @@ class Cloner:
     inline_expression: str | None = None
     inline_lines: tuple[str, ...] | None = None
     namespace: dict[str, Any] = field(default_factory=dict)
+    is_sharing: bool = False
 
     def __call__(self, record: Any) -> Any:
         if self.conforms is None or self.conforms(record):
@@ -116,7 +120,8 @@ def get_cloner(spec: str | Clone, shape: Shape, codec: Codec) -> Cloner:
     Cost: `"auto"` and `"fields"` generate code, some milliseconds for a class.
     """
     if callable(spec):
-        return Cloner(getattr(spec, "__qualname__", repr(spec)), spec, None, spec)
+        name = getattr(spec, "__qualname__", repr(spec))
+        return Cloner(name, spec, None, spec, is_sharing=True)
     if spec == "auto":
         return _auto(shape)
     if spec == "roundtrip":
@@ -124,10 +129,10 @@ def get_cloner(spec: str | Clone, shape: Shape, codec: Codec) -> Cloner:
     if spec == "fields":
         return _fields(shape)
     if spec == "share":
-        return Cloner("share", _same, None, _same, "{r}", ("{o} = {r}",))
+        return Cloner("share", _same, None, _same, "{r}", ("{o} = {r}",), is_sharing=True)
     if ":" in spec:
         function = _imported(spec)
-        return Cloner(spec, function, None, function)
+        return Cloner(spec, function, None, function, is_sharing=True)
     raise ConfigError(
         f"There is no cloner {spec!r}. Use {', '.join(map(repr, CLONERS))}, "
         f"'package.module:function' or a callable.{nearest(spec, CLONERS)}"
@@ -341,13 +346,13 @@ class _Generator:
         self.namespace: dict[str, Any] = {
             "_clone_deep": deep,
             "_clone_deepcopy": copy.deepcopy,
-            "_clone_force": msgspec.structs.force_setattr,
+            "_clone_force": force_setattr,
             "_clone_is_immutable": _is_immutable,
             "_clone_atoms": _ATOMS,
             "_clone_new": object.__new__,
             "_clone_new_tuple": tuple.__new__,
             "_clone_set": object.__setattr__,
-            "_clone_struct": _copy_struct,
+            "_clone_struct": copy_struct,
         }
 
     def name_of(self, value: Any, kind: str) -> str:
@@ -388,7 +393,7 @@ class _Generator:
             return self._new_model(shape, class_name, copies)
         is_free = cls.__setattr__ is object.__setattr__
         if shape.kind == "struct":
-            is_own = cls.__copy__ is not _copy_struct
+            is_own = cls.__copy__ is not copy_struct
             lines = ["{o} = _clone_struct({r})" if is_own else "{o} = {r}.__copy__()"]
             is_free = cls.__setattr__ is msgspec.Struct.__setattr__ and not shape.is_frozen
             copies = changed

@@ -286,8 +286,10 @@ class Insertion(Records):
                     f"{self.name}: too many keys have the same hash as {shown(identity)}."
                 )
             if not free:
-                # Two keys with one number: from now on every look-up tries the other ones.
-                key.displace()
+                # Two keys with one number: from now on every look-up tries the other ones. Under
+                # the lock, so that no catalogue that is being written is taken to say so.
+                with self.engine.log.lock:
+                    key.displace()
                 return self._free_numbers(key, keys, seen)
             taken[free] = encoded
         return list(taken)

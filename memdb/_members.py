@@ -220,4 +220,5 @@ def _joined_cloner(members: Mapping[type, Member]) -> Cloner:
 
     name = next(iter(cloners.values())).name
     has_checks = any(cloner.conforms is not None for cloner in cloners.values())
-    return Cloner(name, clone, conforms if has_checks else None, by_value)
+    is_sharing = any(cloner.is_sharing for cloner in cloners.values())
+    return Cloner(name, clone, conforms if has_checks else None, by_value, is_sharing=is_sharing)

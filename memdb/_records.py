@@ -165,7 +165,8 @@ class Records:
             if not slot:
                 found = self._shared(number)
                 return (None if found is None else key.encode(key.of(found[0]))), 0
-            record = self.cache.get(number)
+            # What readers share they may have changed: what the file says is asked of the file.
+            record = None if self.cloner.is_sharing else self.cache.get(number)
             if record is None or self.identities.find(number) != slot:
                 record = self.record_at(slot)
             return key.encode(key.of(record)), slot

@@ -260,6 +260,7 @@ def misplaced(
         offsets: Of the bytes of the live versions, for the findings.
         slots: (n,) of integers, of the same versions.
     """
+    seen: set[tuple[int, bytes]] = set()
     for offset, slot in zip(offsets, slots.tolist(), strict=True):
         try:
             number, writer_id, _, payload = store.engine.log.read(slot)
@@ -269,6 +270,9 @@ def misplaced(
             continue
         if number not in key.numbers(encoded):
             yield Finding(offset, f"{store.name}: a record is not under the number of its key")
+        if encoded in seen:
+            yield Finding(offset, f"{store.name}: another record has the same key")
+        seen.add(encoded)
 
 
 @contextlib.contextmanager

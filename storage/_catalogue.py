@@ -78,7 +78,7 @@ def unpack_catalogue(body: bytes | memoryview, path: object = None, offset: int 
     try:
         catalogue = orjson.loads(body)
         _refuse_contradictions(msgspec.convert(catalogue, _Catalogue))
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise DamageError(
             f"{path}: the catalogue at byte {offset} is not what memdb writes ({error})."
             " Restore the file from a copy.",

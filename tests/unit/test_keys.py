@@ -118,8 +118,9 @@ CHANGES = st.lists(st.tuples(NUMBERS, st.integers(0, 2**32 - 1)), max_size=60)
 @settings(max_examples=200)
 @given(before=CHANGES, after=CHANGES)
 def test_the_index_is_a_dict(before: Any, after: Any) -> None:
-    """Built from versions or changed since, also across a merge, it finds what a dict finds."""
-    limit, hashed._RECENT_LIMIT = hashed._RECENT_LIMIT, 5
+    """Built from versions or changed since, also when it is full, it finds what a dict finds."""
+    least, hashed._LEAST_BITS = hashed._LEAST_BITS, 4
+    overhang, hashed._OVERHANG = hashed._OVERHANG, 2
     try:
         pairs = np.array(before, "<i8").reshape(-1, 2)
         index = HashedIdentities.build([(pairs[:, 0], pairs[:, 1])], len(before), MAX_IDENTITY)
@@ -138,11 +139,11 @@ def test_the_index_is_a_dict(before: Any, after: Any) -> None:
             for each in [number, *model, 1, MAX_IDENTITY]:
                 assert model.get(each, 0) == index.find(each)
     finally:
-        hashed._RECENT_LIMIT = limit
+        hashed._LEAST_BITS, hashed._OVERHANG = least, overhang
 
 
 def test_a_large_index_finds_every_number() -> None:
-    """Also at the borders of its buckets."""
+    """Also the first and the last that there can be, and as it grows."""
     numbers = np.unique(np.random.default_rng(1).integers(1, MAX_IDENTITY, 20_000))
     numbers[0], numbers[-1] = 1, MAX_IDENTITY
     slots = np.arange(1, len(numbers) + 1)
@@ -150,3 +151,19 @@ def test_a_large_index_finds_every_number() -> None:
 
     assert slots.tolist() == [index.find(number) for number in numbers.tolist()]
     assert not any(index.find(number + 1) for number in numbers[:-1].tolist())
+    for number in numbers[:-1].tolist():
+        index.set(number + 1, number % 1000 + 1)
+    assert slots.tolist() == [index.find(number) for number in numbers.tolist()]
+    assert all(index.find(n + 1) == n % 1000 + 1 for n in numbers[:-1].tolist())
+    assert 2 * len(numbers) - 1 == len(index)
+
+
+@pytest.mark.parametrize("numbers", [[0], [-5], [0, -1, 7]])
+def test_what_is_no_number_is_left_out(numbers: list[int]) -> None:
+    """A damaged or hostile file may have pointers with any."""
+    pairs = np.array(numbers, "<i8")
+    index = HashedIdentities.build([(pairs, np.arange(1, len(pairs) + 1))], len(pairs), 0)
+
+    assert [7] * (7 in numbers) == list(index)
+    assert (7 in numbers) == len(index)
+    assert 0 == index.find(0)

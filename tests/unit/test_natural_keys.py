@@ -17,6 +17,7 @@ import memdb
 from memdb import F
 from memdb import _natural_key as natural_key
 from memdb.indexes import _keys as keys
+from memdb.storage import Kind
 from tests.support.exact import assert_exact
 
 
@@ -452,3 +453,54 @@ def test_a_named_tuple_may_be_named_by_a_day(db: memdb.Database) -> None:
     assert 3 == rows[date(2020, 1, 1)].count
     assert rows.update(date(2020, 1, 1), count=4)
     assert rows.get("2020-01-01") is None
+
+
+def test_what_readers_share_does_not_decide_what_the_file_holds(tmp_path: Path) -> None:
+    """A shared record whose key a reader has changed is still there for whoever writes."""
+    with memdb.open(tmp_path / "a.memdb", cloner="share") as db:
+        users = db.collection(User, key="email")
+        users.insert(User("x", "one"))
+        users["x"].email = "y"
+
+        with pytest.raises(memdb.DuplicateIdentityError):
+            users.insert(User("x", "two"))
+        assert "updated" == users.put(User("x", "two")).outcome
+        assert [] == db.check()
+    with memdb.open(tmp_path / "a.memdb") as db:
+        assert [User("x", "two")] == list(db.collection(User, key="email"))
+
+
+def test_a_deep_stack_is_not_taken_for_a_missing_record(db: memdb.Database) -> None:
+    """Python's own RecursionError goes up; it says nothing about the record."""
+    places = db.collection(Place, key=("country", "code"))
+    places.insert(Place("fr", 1))
+
+    def deep(levels: int) -> Any:
+        return deep(levels - 1) if levels else places.get(("fr", 1))
+
+    answers = []
+    for levels in range(0, 1100, 3):
+        try:
+            answers.append(deep(levels))
+        except RecursionError:
+            break
+    assert [Place("fr", 1)] * len(answers) == answers
+    assert len(answers) > 100
+
+
+def test_check_finds_records_under_a_wrong_number(tmp_path: Path) -> None:
+    """And two with one key: what no program of ours has written."""
+    with memdb.open(tmp_path / "a.memdb") as db:
+        users = db.collection(User, key="email")
+        users.insert(User("x"))
+        store = users._store
+        member = store.members.sole
+        assert member is not None
+        with db._engine.log.lock:
+            store.commit_one(77, member.codec.encode(User("x")), member, Kind.INSERTED)
+        messages = [finding.message for finding in db.check()]
+
+    assert [
+        "User: a record is not under the number of its key",
+        "User: another record has the same key",
+    ] == messages
