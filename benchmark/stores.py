@@ -107,6 +107,7 @@ _TIMED: dict[str, Callable[[Store, list[Any], list[Any]], tuple[int, int]]] = {
     "delete": _delete,
     "synced": _insert,
     "key_insert": _insert_keyed,
+    "key_insert_many": _insert_many,
     "key_get": _get,
     "key_get_hot": _get,
     "key_update": _update,

@@ -194,6 +194,7 @@ _WORKLOADS: dict[str, Callable[[int], list[Contender]]] = {
     "delete": _beside_peers,
     "synced": _synced,
     "key_insert": _key_insert,
+    "key_insert_many": _keyed_beside_peers,
     "key_get": _key_get,
     "key_get_hot": _key_get_hot,
     "key_update": _keyed_beside_peers,

@@ -44,7 +44,7 @@ import msgspec
 import numpy as np
 
 from memdb._config import CLONERS, nearest
-from memdb.errors import ConfigError, RecordTypeError
+from memdb.errors import ConfigError, DecodeError, RecordTypeError
 from memdb.query._paths import members_of
 from memdb.serializers import Codec, Shape, shape_of
 from memdb.serializers._build import (
@@ -52,8 +52,10 @@ from memdb.serializers._build import (
     caches_hash,
     copy_struct,
     force_setattr,
+    has_own_attributes,
     is_plain_name,
 )
+from memdb.serializers._plan import MAX_NESTING
 from memdb.serializers._pydantic import EXTRA, FIELDS_SET, PRIVATE, allows_extra
 from memdb.serializers._shape import kind_of, reachable
 
@@ -206,15 +208,33 @@ def _is_fixed(shape: Shape) -> bool:
 
 
 def _guarded(clone: Clone) -> Clone:
-    """Return a copying function that leaves what contains itself to `copy.deepcopy`."""
+    """Return a copying function that leaves odd records to `_copy_oddly`."""
 
     def guarded(record: Any) -> Any:
         try:
             return clone(record)
-        except RecursionError:
-            return copy.deepcopy(record)
+        except (RecursionError, AttributeError):
+            return _copy_oddly(record)
 
     return guarded
+
+
+def _copy_oddly(record: Any) -> Any:
+    """Copy what contains itself, or has a nested record without a value for a field.
+
+    Pickle brings such records back where a class has a new field.
+
+    Raises:
+        DecodeError: Without the value it can't be copied.
+    """
+    try:
+        return copy.deepcopy(record)
+    except AttributeError as error:
+        raise DecodeError(
+            f"a record in the stored {type(record).__qualname__} lacks the value of a field that "
+            f"its class has now ({error}). Name the class in the annotation of the field that "
+            "holds it, and give the new field a default."
+        ) from error
 
 
 def deep(value: Any) -> Any:
@@ -261,7 +281,7 @@ def _deep_frozenset(value: frozenset[Any]) -> frozenset[Any]:
 
 def _deep_pairs(value: Any) -> Any:
     """Copy an OrderedDict or a Counter."""
-    if vars(value):
+    if has_own_attributes(value):
         return copy.deepcopy(value)
     made = type(value)()
     for key, element in value.items():
@@ -345,7 +365,7 @@ class _Generator:
         self._copy_source = copy_source
         self.namespace: dict[str, Any] = {
             "_clone_deep": deep,
-            "_clone_deepcopy": copy.deepcopy,
+            "_clone_oddly": _copy_oddly,
             "_clone_force": force_setattr,
             "_clone_is_immutable": _is_immutable,
             "_clone_atoms": _ATOMS,
@@ -439,7 +459,7 @@ class _Generator:
         body = [line.replace("{r}", "r").replace("{o}", "o") for line in lines] + ["return o"]
         if is_guarded:
             body = ["try:", *[f"    {line}" for line in body]]
-            body += ["except RecursionError:", "    return _clone_deepcopy(r)"]
+            body += ["except (RecursionError, AttributeError):", "    return _clone_oddly(r)"]
         return self._executed(["def copy_record(r):", *[f"    {line}" for line in body]])
 
     def _executed(self, lines: list[str]) -> Callable[[Any], Any]:
@@ -501,6 +521,8 @@ class _Annotated(_Generator):
         """Return the source that copies a value of this annotation, if it is what it says."""
         if _is_shared(annotation, self.immutable):
             return value
+        if depth >= MAX_NESTING:
+            return _copy_by_value(annotation, value)
         members = members_of(annotation)
         others = [member for member in members if member is not NoneType]
         if len(others) != 1:
@@ -550,7 +572,7 @@ class _Annotated(_Generator):
                 "def conforms(r):",
                 "    try:",
                 f"        return {' and '.join(checks)}",
-                "    except RecursionError:",
+                "    except (RecursionError, AttributeError):",
                 "        return False",
             ]
         )
@@ -564,11 +586,14 @@ class _Annotated(_Generator):
 
     def _check(self, annotation: Any, value: str, depth: int = 0) -> str:
         """Return the source of the check that `_copy` is right for a value; empty: always."""
+        if depth >= MAX_NESTING:
+            is_shared = _is_shared(annotation, self.immutable)
+            return f"_clone_is_immutable({value})" if is_shared else ""
         members = members_of(annotation)
         tests = [self._check_member(member, value, depth) for member in members]
         if _is_shared(annotation, self.immutable):
             return f"({' or '.join([*filter(None, tests), f'_clone_is_immutable({value})'])})"
-        if self._copy(annotation, value) == _copy_by_value(annotation, value):
+        if self._copy(annotation, value, depth) == _copy_by_value(annotation, value):
             return ""
         return tests[0] if len(tests) == 1 else f"({' or '.join(tests)})"
 

@@ -29,6 +29,7 @@ from memdb._statistics import CollectionStats, collection_stats
 from memdb._store import Current, Store
 from memdb._transaction import Written
 from memdb.errors import (
+    DamageError,
     DecodeError,
     DuplicateIdentityError,
     IdentityError,
@@ -66,13 +67,14 @@ class Version(Generic[T]):
         record: A copy; None where it was deleted, or can't be read.
         kind: ``"inserted"``, ``"updated"`` or ``"deleted"``.
         time: When it was committed, UTC, to a millisecond.
-        error: Why it can't be read, an old version that nothing upgrades any more; None else.
+        error: Why it can't be read, as an old version that nothing upgrades any more, or damage;
+            None else.
     """
 
     record: T | None
     kind: Literal["inserted", "updated", "deleted"]
     time: datetime
-    error: DecodeError | None = None
+    error: DecodeError | DamageError | None = None
 
 
 class Collection(Generic[T]):

@@ -74,7 +74,7 @@ class Declaration:
         """
         if name is None:
             name = _name_of(cls_or_name)
-        if not isinstance(name, str) or not name or not name.isprintable():
+        if not _is_name(name):
             raise ConfigError(
                 f"The name of a collection is a text of at least one letter, not {name!r}."
             )
@@ -83,7 +83,7 @@ class Declaration:
                 raise ConfigError(f"{name}: {setting}= is a mapping, not {settings[setting]!r}.")
         for setting in ("tags", "aliases"):
             for text, value in (settings[setting] or {}).items():
-                if not isinstance(text, str) or not text or not isinstance(value, type):
+                if not _is_name(text) or not isinstance(value, type):
                     raise ConfigError(
                         f"{name}: {setting}= leads from a name to a class, not from {text!r} to"
                         f" {value!r}."
@@ -237,6 +237,10 @@ def _name_of(cls_or_name: Any) -> str:
             f" value of type {type(cls_or_name).__qualname__}."
         )
     return cls_or_name.__name__ if isinstance(cls_or_name, type) else type_text(cls_or_name)
+
+
+def _is_name(value: object) -> bool:
+    return isinstance(value, str) and value != "" and value.isprintable()
 
 
 def _parts(text: str) -> set[str]:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from datetime import date
 from operator import attrgetter
 from types import NoneType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import UUID
 
 import numpy as np
@@ -19,6 +19,7 @@ from memdb._records import Records
 from memdb._scan import collector_paused
 from memdb._transaction import Written
 from memdb.errors import (
+    DamageError,
     DuplicateIdentityError,
     EncodeError,
     IdentityError,
@@ -34,6 +35,20 @@ if TYPE_CHECKING:
     from memdb._engine import Engine
 
 Encoded = tuple[int, bytes]
+
+
+class _Plan(NamedTuple):
+    """Numbers for new keys, and what they rely on.
+
+    Attributes:
+        numbers: One for each key.
+        seen: The numbers that were looked at -> their slots.
+        is_displaced: Whether more than the first number of each key was looked at.
+    """
+
+    numbers: list[int]
+    seen: dict[int, int]
+    is_displaced: bool
 
 
 class Insertion(Records):
@@ -191,7 +206,11 @@ class Insertion(Records):
 
     def is_same(self, slot: int, payload: bytes, member: Member) -> bool:
         """Whether a version was written by the present writer with these bytes."""
-        number, writer_id, _, old = self.engine.log.read(slot)
+        try:
+            number, writer_id, _, old = self.engine.log.read(slot)
+        except DamageError:
+            # Whatever it was, it is written anew.
+            return False
         return writer_id == member.writer_id and self._is_unchanged(number, old, payload, member)
 
     @staticmethod
@@ -237,51 +256,47 @@ class Insertion(Records):
         transaction = self.engine.current()
         if transaction is not None:
             with transaction.lock:
-                (number,) = self._free_numbers(key, keys, {})
+                (number,) = self._plan(key, keys).numbers
                 transaction.write(self, number, Written(payload, member))
             return identity
         while True:
-            seen: dict[int, int] = {}
-            (number,) = self._free_numbers(key, keys, seen)
+            plan = self._plan(key, keys)
 
-            def action(number: int = number, seen: dict[int, int] = seen) -> bool:
-                if self._is_as_seen(seen):
-                    self.commit_one(number, payload, member, Kind.INSERTED)
+            def action(plan: _Plan = plan) -> bool:
+                if self._is_as_planned(key, plan):
+                    self.commit_one(plan.numbers[0], payload, member, Kind.INSERTED)
                     return True
                 return False
 
             if self.engine.autocommit(action):
                 return identity
 
-    def _is_as_seen(self, seen: dict[int, int]) -> bool:
-        """Whether nobody has touched the records of these numbers; the lock is held."""
-        return all(self.identities.find(number) == slot for number, slot in seen.items())
+    def _is_as_planned(self, key: NaturalKey, plan: _Plan) -> bool:
+        """Whether nobody has touched what the plan relies on; the lock is held."""
+        return plan.is_displaced == key.is_displaced and all(
+            [self.identities.find(number) == slot for number, slot in plan.seen.items()]
+        )
 
-    def _free_numbers(
-        self, key: NaturalKey, keys: list[tuple[Any, Encoded]], seen: dict[int, int]
-    ) -> list[int]:
-        """Return numbers for the records of new keys.
+    def _plan(self, key: NaturalKey, keys: list[tuple[Any, Encoded]]) -> _Plan:
+        """Return numbers for the records of new keys, as they are and encoded.
 
         Without the lock, as reading a record that is in the way may run a user's upgrade.
-
-        Args:
-            key: The collection's.
-            keys: The new ones, as they are and encoded.
-            seen: Gets the numbers that were looked at and their slots.
 
         Raises:
             DuplicateIdentityError: There is a record with one of the keys, or one occurs twice.
         """
         taken: dict[int, Encoded] = {}
+        seen: dict[int, int] = {}
+        is_displaced = key.is_displaced
         for identity, encoded in keys:
             free = 0
             for number in key.numbers(encoded):
-                owner, seen[number] = self.key_at(key, number)
+                owner, seen[number] = self._owner_of(key, number, encoded)
                 owner = owner or taken.get(number)
                 if owner == encoded:
                     raise self.duplicate(identity)
                 free = free or (0 if owner else number)
-            if not free and key.is_displaced:
+            if not free and is_displaced:
                 raise IdentityError(
                     f"{self.name}: too many keys have the same hash as {shown(identity)}."
                 )
@@ -290,9 +305,20 @@ class Insertion(Records):
                 # the lock, so that no catalogue that is being written is taken to say so.
                 with self.engine.log.lock:
                     key.displace()
-                return self._free_numbers(key, keys, seen)
+                return self._plan(key, keys)
             taken[free] = encoded
-        return list(taken)
+        return _Plan(list(taken), seen, is_displaced)
+
+    def _owner_of(
+        self, key: NaturalKey, number: int, encoded: Encoded
+    ) -> tuple[Encoded | None, int]:
+        """Return the key of the record with a number, and its slot; damaged, it is of this key."""
+        try:
+            return self.key_at(key, number)
+        except DamageError:
+            if key.is_displaced:
+                raise
+            return encoded, self.slot_of(number)
 
     def checked_next(self, identity: int) -> int:
         """Return an identity that can be assigned; the highest possible one was given else."""
@@ -368,17 +394,16 @@ class Insertion(Records):
         transaction = self.engine.current()
         if transaction is not None:
             with transaction.lock:
-                numbers = self._free_numbers(key, keys, {})
+                numbers = self._plan(key, keys).numbers
                 for number, payload, member in zip(numbers, payloads, members, strict=True):
                     transaction.write(self, number, Written(payload, member))
             return identities
         while True:
-            seen: dict[int, int] = {}
-            numbers = self._free_numbers(key, keys, seen)
+            plan = self._plan(key, keys)
 
-            def action(numbers: list[int] = numbers, seen: dict[int, int] = seen) -> bool:
-                if self._is_as_seen(seen):
-                    self._commit_numbered(numbers, payloads, members)
+            def action(plan: _Plan = plan) -> bool:
+                if self._is_as_planned(key, plan):
+                    self._commit_numbered(plan.numbers, payloads, members)
                     return True
                 return False
 

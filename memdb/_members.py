@@ -139,6 +139,8 @@ def _classes_of(classes: Any, *, subclasses: bool) -> list[Any]:
     found: list[Any] = list(get_args(classes)) if is_union(classes) else [classes]
     if not subclasses:
         return found
+    if not all(isinstance(cls, type) for cls in found):
+        raise ConfigError("subclasses=True is for a class or a union of classes.")
     waiting, found = found, []
     while waiting:
         cls = waiting.pop(0)

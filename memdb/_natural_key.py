@@ -9,7 +9,16 @@ from typing import Any
 
 from memdb._config import nearest
 from memdb.errors import ConfigError, IdentityError, shown
-from memdb.indexes import MAX_SEED, NUMBER_MASK, TAGS, digest, encode_key, first_seed, numbers_of
+from memdb.indexes import (
+    MAX_SEED,
+    NUMBER_MASK,
+    TAG_OF_STR,
+    TAGS,
+    digest,
+    encode_key,
+    first_seed,
+    numbers_of,
+)
 from memdb.serializers import Shape
 
 # How a file says by which function numbers are made; there will be another for encrypted ones.
@@ -137,6 +146,12 @@ class NaturalKey:
         Raises:
             IdentityError: It can't be a key.
         """
+        if type(key) is str:
+            # As encode_key has it, in a third of its time: half a microsecond of an update.
+            try:
+                return TAG_OF_STR, key.encode()
+            except UnicodeEncodeError:
+                pass  # Half of a surrogate pair.
         try:
             return encode_key(key)
         except IdentityError as error:
@@ -160,7 +175,7 @@ class NaturalKey:
 
     def is_of(self, record: Any, encoded: tuple[int, bytes]) -> bool:
         """Whether a stored record has exactly this key."""
-        return encode_key(self.of(record)) == encoded
+        return self.encode(self.of(record)) == encoded
 
 
 def _is_key(value: object) -> bool:
@@ -181,7 +196,7 @@ def field_names(collection: str, key: object) -> tuple[str, ...]:
     if (
         not isinstance(names, tuple | list)
         or not names
-        or not all(isinstance(name, str) and name and "." not in name for name in names)
+        or not all(isinstance(name, str) and name and name.isprintable() for name in names)
         or len(set(names)) < len(names)
     ):
         raise ConfigError(

@@ -13,7 +13,7 @@ from memdb._decoding import Decoding
 from memdb._members import Members
 from memdb._natural_key import NaturalKey
 from memdb._transaction import Deleted
-from memdb.errors import DecodeError, IdentityError
+from memdb.errors import DamageError, DecodeError, IdentityError
 from memdb.indexes import HashedIdentities, IdentityIndex, ScannedIdentities
 from memdb.indexes._identity import Identities
 from memdb.serializers import Evolution, Serializer, shape_of
@@ -86,14 +86,27 @@ class Records:
         """Give identities and slots of the collection's versions, slot 0 for a deletion."""
         for first, pointers in self.engine.log.pointer_parts():
             slots = np.arange(first, first + len(pointers), dtype="u4")
-            identities = pointers["identity"]
-            is_deletion = pointers["kind"] == Kind.DELETED
+            identities, kinds = pointers["identity"], pointers["kind"]
+            is_deletion = kinds == Kind.DELETED
             if is_deletion.any():
                 slots[is_deletion] = 0
             is_own = pointers["collection"] == self.collection_id
             if not is_own.all():
-                identities, slots = identities[is_own], slots[is_own]
+                identities, kinds, slots = identities[is_own], kinds[is_own], slots[is_own]
+            if len(slots):
+                self._refuse_unknown(identities.min(), kinds.min(), kinds.max())
             yield identities, slots
+
+    def _refuse_unknown(self, identity: int, first_kind: int, last_kind: int) -> None:
+        """Raise for pointers that memdb does not write, though their checksum is right."""
+        if identity < 1 or first_kind < min(Kind) or last_kind > max(Kind):
+            path = self.engine.log.path
+            raise DamageError(
+                f"{path}: {self.name} has a version with the identity {identity} or of a kind from"
+                f" {first_kind} to {last_kind}, which memdb does not write. Call check() for the"
+                " place, and restore the file from a copy.",
+                path=path,
+            )
 
     # -- where a record is ---------------------------------------------------------------
 
@@ -134,8 +147,16 @@ class Records:
         except IdentityError:
             # What can't be a key is the key of no record.
             return 0, 0
-        for number in self.key.numbers(encoded):
-            found, slot = self.key_at(self.key, number)
+        numbers = self.key.numbers(encoded)
+        for number in numbers:
+            try:
+                found, slot = self.key_at(self.key, number)
+            except DamageError:
+                # It must be possible to delete or replace what can't be read any more. Of a
+                # number that no two keys share, the key is as good as certain.
+                if self.key.is_displaced:
+                    raise
+                return number, self.slot_of(number)
             if found == encoded:
                 return number, slot
         return 0, 0

@@ -209,10 +209,12 @@ def given(store: Records, row: Row) -> Any:
     return store.cloner.clone(record) if is_cached else record
 
 
-def history(store: Records, identity: Any) -> Iterator[tuple[int, Kind, Any, DecodeError | None]]:
+def history(
+    store: Records, identity: Any
+) -> Iterator[tuple[int, Kind, Any, DecodeError | DamageError | None]]:
     """Give slot, kind, record and error of the committed versions of a record, oldest first.
 
-    The record is None for a deletion, and for a version that the class can't read any more.
+    The record is None for a deletion, and for a version that can't be read any more.
     """
     log, key = store.engine.log, store.key
     encoded = None
@@ -237,13 +239,16 @@ def history(store: Records, identity: Any) -> Iterator[tuple[int, Kind, Any, Dec
     others: set[int] = set()
     for row in np.flatnonzero(is_wanted).tolist():
         number, kind = int(pointers["identity"][row]), Kind(int(pointers["kind"][row]))
-        record, error, own = None, None, identity
+        record, own = None, identity
+        error: DecodeError | DamageError | None = None
         if kind is not Kind.DELETED:
             try:
                 record = store.record_at(row + 1)
                 own = store.identity_of(number, record)
             except DecodeError as caught:
                 error, own = caught, identity if caught.identity is None else caught.identity
+            except DamageError as caught:
+                error = caught
             if key is not None:
                 (others.discard if key.encode(own) == encoded else others.add)(number)
         if number not in others:

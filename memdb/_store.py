@@ -9,7 +9,7 @@ from memdb._insertion import Insertion
 from memdb._members import Member
 from memdb._scan import present, take_snapshot
 from memdb._transaction import DELETED, Written
-from memdb.errors import EncodeError
+from memdb.errors import DamageError, EncodeError
 from memdb.storage import Kind, empty_pointers
 
 
@@ -67,7 +67,13 @@ class Store(Insertion):
             payload, member = change
             record = None if is_replaced else member.codec.decode(payload, number)
             return Current(number, 0, member, payload, record)
-        _, writer_id, _, payload = engine.log.read(slot)
+        try:
+            _, writer_id, _, payload = engine.log.read(slot)
+        except DamageError:
+            if not is_replaced:
+                raise
+            # It is replaced whatever it was; 0 is no writer.
+            return Current(number, slot, 0, b"", None)
         if is_replaced:
             return Current(number, slot, writer_id, payload, None)
         cached = self.cache.get(number)
@@ -94,11 +100,14 @@ class Store(Insertion):
         """
         number, _, writer, old, _ = state
         try:
-            payload = self.decoding.encode_over(member, record, writer, old)
+            if writer == 0:
+                payload = member.codec.encode(record)
+            else:
+                payload = self.decoding.encode_over(member, record, writer, old)
         except EncodeError as error:
             locate(error, self.name, self.identity_of(number, record))
             raise
-        is_same_writer = writer is member or (writer == member.writer_id and state.slot)
+        is_same_writer = writer is member or (writer == member.writer_id != 0)
         if is_same_writer and self._is_unchanged(number, old, payload, member):
             return False
         transaction = self.engine.current()

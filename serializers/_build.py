@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import inspect
 import keyword
 import types
 from collections.abc import Callable, Mapping
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 import msgspec
@@ -38,6 +39,19 @@ def path_text(trail: Trail) -> str:
         trail, part = trail
         parts.append(part)
     return "".join(reversed(parts)).removeprefix(".")
+
+
+def key_place(key: object) -> str:
+    """Return the part of a path that leads to a dict's value; long keys are cut."""
+    if type(key) is str or (type(key) is int and -(10**9) < key < 10**9):
+        text = repr(key)
+        return f"[{text}]" if len(text) <= 40 else f"[{text[:40]}...]"
+    return "[...]"
+
+
+def has_own_attributes(value: Any) -> bool:
+    """Whether a container has attributes of its own, beyond the alias that it was made by."""
+    return any(name != "__orig_class__" for name in vars(value))
 
 
 def full_name(cls: type) -> str:
@@ -116,17 +130,61 @@ def caches_hash(cls: type) -> bool:
 
 
 def _struct_lines(cls: Any, ordered: list[tuple[str, str]], namespace: dict[str, Any]) -> list[str]:
-    # A Struct can't be made without its constructor, which runs __post_init__; what that changes
-    # is set back.
-    runs_code = hasattr(cls, "__post_init__")
-    if runs_code or not all(is_plain_name(name) for name, _ in ordered):
-        namespace["force_setattr"] = force_setattr
+    if not hasattr(cls, "__post_init__"):
+        if all(is_plain_name(name) for name, _ in ordered):
+            return [f"o = cls({', '.join(f'{name}={value}' for name, value in ordered)})"]
+        return [f"o = cls(**{{{', '.join(f'{name!r}: {value}' for name, value in ordered)}}})"]
+    namespace["force"] = force_setattr
+    try:
+        namespace |= {"copy": copy_struct, "blank": _blank_struct(cls)}
+    except Exception:
+        # Its metaclass allows no class derived from it: __post_init__ runs, and what it changes is
+        # set back.
         lines = [f"x{i} = {value}" for i, (_, value) in enumerate(ordered)]
         pairs = ", ".join(f"{name!r}: x{i}" for i, (name, _) in enumerate(ordered))
-        lines.append(f"o = cls(**{{{pairs}}})")
-        lines += [f"force_setattr(o, {name!r}, x{i})" for i, (name, _) in enumerate(ordered)]
-        return lines
-    return [f"o = cls({', '.join(f'{name}={value}' for name, value in ordered)})"]
+        sets = [f"force(o, {name!r}, x{i})" for i, (name, _) in enumerate(ordered)]
+        return [*lines, f"o = cls(**{{{pairs}}})", *sets]
+    is_free = cls.__setattr__ is msgspec.Struct.__setattr__ and not cls.__struct_config__.frozen
+    return [
+        "o = copy(blank)",
+        *(
+            f"o.{name} = {value}"
+            if is_free and is_plain_name(name)
+            else f"force(o, {name!r}, {value})"
+            for name, value in ordered
+        ),
+    ]
+
+
+# The stubs do not know it.
+_struct: Any = msgspec.Struct
+#: Copies a Struct, whatever its class has for that; runs no code of the class.
+copy_struct: Callable[[Any], Any] = _struct.__copy__
+_set_class = object.__dict__["__class__"].__set__
+
+
+class _NoCode:
+    """Stands before a Struct class, for one that is derived from it without running its code."""
+
+    __slots__ = ()
+
+    def __init_subclass__(cls) -> None:
+        pass
+
+    def __post_init__(self) -> None:
+        pass
+
+
+@lru_cache(maxsize=256)
+def _blank_struct(cls: Any) -> Any:
+    """Return a record of a Struct class that its ``__post_init__`` has not seen, to be copied."""
+    twin = type(cls)(cls.__name__, (_NoCode, cls), {"__module__": cls.__module__})
+    blank = twin(**dict.fromkeys(cls.__struct_fields__))
+    _set_class(blank, cls)
+    # The young ones only: nobody shall find the twin among the derived classes.
+    del twin
+    gc.collect(0)
+    return blank
 
 
 class Builder:
@@ -207,11 +265,13 @@ class Builder:
             values[self._identity] = identity
         if EXTRA in values:
             take_declared(values, self._names)
-        if not values.keys() >= self._names:
+        try:
+            record = self._build(values)
+        except KeyError:
             for field in self._shape.fields:
                 if field.name not in values:
                     values[field.name] = default_of(field, self._shape.name)
-        record = self._build(values)
+            record = self._build(values)
         if self._is_model:
             set_state(record, values, self._identity)
         return record

@@ -39,7 +39,14 @@ from typing import Any, Literal, NoReturn
 
 from memdb.errors import DecodeError, RecordTypeError
 from memdb.serializers._annotations import annotations_of
-from memdb.serializers._build import Builder, Trail, default_of, missing_field, path_text
+from memdb.serializers._build import (
+    Builder,
+    Trail,
+    default_of,
+    key_place,
+    missing_field,
+    path_text,
+)
 from memdb.serializers._enums import is_by_name, member_of, name_of
 from memdb.serializers._fit import (
     MISFIT,
@@ -205,7 +212,12 @@ class Converter:
             return found
         why = ""
         if isinstance(value, enum.Enum):
-            gone = sorted(set(type(value).__members__) - set(cls.__members__) - {"?"})
+            gone = [
+                name
+                for name, member in sorted(type(value).__members__.items())
+                if name not in {*cls.__members__, "?"}
+                and _member_of_value(cls, member.value) is None
+            ]
             if gone and type(value).__qualname__ == cls.__qualname__:
                 why = f"{cls.__qualname__} no longer has {', '.join(gone)}"
         self._refuse(value, cls, trail, why)
@@ -219,7 +231,9 @@ class Converter:
             return cls([self._as_it_is(item, (trail, "{}")) for item in value])
         if cls is dict:
             return {
-                self._as_it_is(key, (trail, ".keys()")): self._as_it_is(item, _inside(trail, key))
+                self._as_it_is(key, (trail, ".keys()")): self._as_it_is(
+                    item, (trail, key_place(key))
+                )
                 for key, item in value.items()
             }
         if cls is OrderedDict or cls is Counter:
@@ -287,7 +301,7 @@ class Converter:
         stored_keys, stored_items = typing.get_args(written) or (Any, Any)
         converted = {
             self.convert(key, keys, stored_keys, (trail, ".keys()")): self.convert(
-                item, items, stored_items, _inside(trail, key)
+                item, items, stored_items, (trail, key_place(key))
             )
             for key, item in value.items()
         }
@@ -512,7 +526,3 @@ def _takes(annotation: Any, names: set[str]) -> bool:
     fields = shape_of(annotation).fields
     required = {field.name for field in fields if field.required}
     return required <= names <= {field.name for field in fields}
-
-
-def _inside(trail: Trail, key: Any) -> Trail:
-    return trail, f"[{key!r}]" if type(key) is str and len(key) <= 40 else "[...]"

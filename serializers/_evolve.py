@@ -20,6 +20,7 @@ from memdb.errors import ConfigError, DecodeError
 from memdb.serializers._build import Builder, Trail
 from memdb.serializers._convert import Converter
 from memdb.serializers._enums import is_by_name
+from memdb.serializers._fit import Fit, fit_of
 from memdb.serializers._generate import GeneratedSerializer
 from memdb.serializers._pickle import PickleSerializer
 from memdb.serializers._plan import mentions_any
@@ -45,6 +46,7 @@ from memdb.serializers._writer import (
     as_plain,
     fields_of_writer,
     shape_of_writer,
+    understanding,
     without_state,
     writer_schema,
 )
@@ -186,13 +188,17 @@ def is_current(schema: Mapping[str, Any], writer: Mapping[str, Any]) -> bool:
         schema: The writer schema of the class of now.
         writer: The one that the records were written with. If it is of a file that knows nothing of
             nested classes, they are taken to be the same.
+
+    Raises:
+        DecodeError: The schema of the writer is none.
     """
-    return (
-        all(schema.get(key) == writer.get(key) for key in ("serializer", "tag"))
-        and _is_same_form(schema, writer)
-        and schema.get("version", 1) == writer.get("version", 1)
-        and schema["fields"] == writer["fields"]
-    )
+    with understanding(writer):
+        return (
+            all(schema.get(key) == writer.get(key) for key in ("serializer", "tag"))
+            and _is_same_form(schema, writer)
+            and schema.get("version", 1) == writer.get("version", 1)
+            and schema["fields"] == writer["fields"]
+        )
 
 
 def _is_same_form(schema: Mapping[str, Any], writer: Mapping[str, Any]) -> bool:
@@ -303,13 +309,25 @@ def make_decoder(
 
     Returns:
         A function like ``Codec.decode``.
+
+    Raises:
+        DecodeError: The schema is none.
     """
+    with understanding(writer):
+        return _decoder(serializer, shape, writer, evolution)
+
+
+def _decoder(
+    serializer: Serializer, shape: Shape, writer: Mapping[str, Any], evolution: Evolution
+) -> Decode:
     ours = writer_schema(shape, serializer)
     is_same = _is_same_form(ours, writer)
     functions = evolution.functions_for(writer, is_same=is_same)
     renames = renames_for(shape, writer, evolution)
+    carried = carried_names(shape, writer, evolution)
     if shape.kind == "dict":
-        if not functions and not renames and (is_same or not shape.fields):
+        is_declared = functions or renames or carried
+        if not is_declared and (is_same or not shape.fields):
             return serializer.codec(shape, writer).decode
         return _Path(serializer, shape, ours, writer, evolution, functions).decode
     before = {evolution.new_name(name): text for name, text in writer["fields"]}
@@ -319,7 +337,11 @@ def make_decoder(
         is_ours = isinstance(serializer, PickleSerializer)
         if is_declared or (is_ours and (retyped or writer["kind"] == "dict")):
             return _Path(serializer, shape, ours, writer, evolution, functions).decode
-        return serializer.codec(shape, writer).decode
+        decode = serializer.codec(shape, writer).decode
+        if isinstance(serializer, PickleSerializer) and carried:
+            path = _Path(serializer, shape, ours, writer, evolution, functions)
+            return _unless_carried(decode, carried, path.decode, serializer.reader(shape, writer))
+        return decode
     path = _Path(serializer, shape, ours, writer, evolution, functions)
     if (
         functions
@@ -328,7 +350,7 @@ def make_decoder(
         or not _is_fast(path.world, shape_of_writer(ours, identity=None), renames)
     ):
         return path.decode
-    return serializer.decoder(shape, writer, renames, path.decode_after)
+    return serializer.decoder(shape, writer, renames, path.decode_after, carried, path.decode)
 
 
 def renames_for(shape: Shape, writer: Mapping[str, Any], evolution: Evolution) -> dict[str, str]:
@@ -343,6 +365,39 @@ def renames_for(shape: Shape, writer: Mapping[str, Any], evolution: Evolution) -
         if old in names and new not in names and (new in own or not shape.fields):
             renames.setdefault(old, new)
     return renames
+
+
+def carried_names(
+    shape: Shape, writer: Mapping[str, Any], evolution: Evolution
+) -> frozenset[str]:
+    """Return the names that a program declares something of and the writer's schema lacks.
+
+    An older program may have carried fields of a newer one over into its payloads, so these have
+    to be looked at one by one.
+    """
+    written = {name for name, _ in writer["fields"]}
+    own = {one.name for one in shape.payload_fields}
+    renamed = {old for old in evolution.renames if not own or evolution.new_name(old) in own}
+    return frozenset((renamed | evolution.converters.keys() & own) - written)
+
+
+def _unless_carried(
+    decode: Decode, carried: frozenset[str], decode_carried: Decode, read: Callable[[bytes], Any]
+) -> Decode:
+    """Return a decoder of pickles that takes another for those with certain fields."""
+    marks = [name.encode("utf-8", "surrogatepass") for name in carried]
+
+    def decode_either(data: bytes, identity: int) -> Any:
+        # Pickled names are UTF-8. Mostly this tells, without unpickling twice.
+        if any(mark in data for mark in marks) and not carried.isdisjoint(read(data)):
+            return decode_carried(data, identity)
+        return decode(data, identity)
+
+    return decode_either
+
+
+# Stands for the annotation of a value that was carried over under an old name.
+_CARRIED = object()
 
 
 class _Path:
@@ -375,7 +430,8 @@ class _Path:
         elif isinstance(serializer, PickleSerializer):
             # Its nested records are of classes of now.
             fields = fields_of_writer(writer, reachable(shape))
-            self._read = lambda data, identity: serializer.values_of(data, shape.name)
+            read = serializer.reader(shape, writer)
+            self._read = lambda data, identity: read(data)
         else:
             plain = replace(shape_of(None), identity=None)
             self._read = serializer.codec(plain, writer).decode
@@ -385,8 +441,15 @@ class _Path:
             self._written = {
                 one.name: one.annotation for one in shape.payload_fields
             } | self._written
+        self._stored_as = dict.fromkeys(evolution.renames, _CARRIED) | self._written
+        self._with_classes = {
+            one.name
+            for one in shape.payload_fields
+            if one.name in evolution.converters and reachable(replace(shape, fields=(one,)))
+        }
         texts = {evolution.new_name(name): text for name, text in writer["fields"]}
         now = dict(ours["fields"])
+        self._names = set(texts)
         self._retyped = {name for name, text in texts.items() if now.get(name, text) != text}
         # Values of these are of now as they were stored.
         self._settled = {
@@ -448,7 +511,7 @@ class _Path:
             stored = dict(without_state(stored.items()))
         elif EXTRA in stored:
             take_declared(stored, {one.name for one in self._shape.payload_fields})
-        return {name: (value, self._written.get(name, Any)) for name, value in stored.items()}
+        return {name: (value, self._stored_as.get(name, Any)) for name, value in stored.items()}
 
     # -- upgrades
 
@@ -469,7 +532,7 @@ class _Path:
         changed = set()
         for name, value in record.items():
             if name in given and _is_untouched(value, given[name], values[name]):
-                after[name] = values[name], self._written.get(name, Any)
+                after[name] = values[name], self._stored_as.get(name, Any)
             else:
                 after[name] = _own(value), Any
                 changed.add(name)
@@ -541,6 +604,9 @@ class _Path:
         else:
             extra, _ = values.get(EXTRA, ({}, Any))
         state: dict[str, Any] = {}
+        if not (self._functions or self._is_dict):
+            # What was carried over and is not known here either.
+            gone |= values.keys() - own - extra.keys()
         if not allows_extra(self._shape.cls):
             gone |= extra.keys() - own
         elif extra:
@@ -554,9 +620,12 @@ class _Path:
         if written is not Any and written is self._settled.get(one.name):
             return value
         converter = self._evolution.converters.get(one.name)
+        is_other = one.name in self._retyped or self._is_carried_as_other(one, value, written)
+        if written is _CARRIED:
+            written = Any
         if converter is None:
             return self._converter.convert(value, one.annotation, written, trail)
-        if one.name not in self._retyped:
+        if not is_other:
             try:
                 return self._converter.convert(value, one.annotation, written, trail)
             except DecodeError:
@@ -572,6 +641,20 @@ class _Path:
                 field=one.name,
             ) from error
         return self._converter.convert(value, one.annotation, Any, trail)
+
+    def _is_carried_as_other(self, one: FieldShape, value: Any, written: Any) -> bool:
+        """Whether a value that was carried over may have been stored as of another type.
+
+        What it was stored as its writer's schema does not say.
+        """
+        if written is Any or one.name in self._names:
+            return False
+        if mentions_any(one.annotation):
+            return written is _CARRIED
+        # Values of classes are of the writer's world here: whether they fit, converting tells.
+        if one.name in self._with_classes:
+            return False
+        return fit_of(value, one.annotation, lambda name: None) is not Fit.EXACT
 
     def _dict(self, values: dict[str, tuple[Any, Any]], identity: int) -> dict[str, Any]:
         """Return a plain dict, or a TypedDict, which is one with annotations for some keys."""

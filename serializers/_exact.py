@@ -42,7 +42,16 @@ from zoneinfo import ZoneInfo
 import numpy as np
 
 from memdb.errors import DecodeError, EncodeError
-from memdb.serializers._build import PLAIN, Builder, Trail, full_name, get_attribute, path_text
+from memdb.serializers._build import (
+    PLAIN,
+    Builder,
+    Trail,
+    full_name,
+    get_attribute,
+    has_own_attributes,
+    key_place,
+    path_text,
+)
 from memdb.serializers._enums import is_by_name, member_of, name_of
 from memdb.serializers._numpy import (
     UnsupportedArray,
@@ -52,13 +61,17 @@ from memdb.serializers._numpy import (
     scalar_to_plain,
 )
 from memdb.serializers._pydantic import unusual_state
-from memdb.serializers._shape import Shape, reachable, shape_of
+from memdb.serializers._shape import Shape, kind_of, reachable, shape_of
 
 #: How deep lists, dicts, sets, tuples and records may be nested in each other.
 MAX_DEPTH = 64
 
 _INT_MIN, _INT_MAX = -(2**63), 2**64 - 1
 _ADVICE = 'Convert it to a supported type, or use serializer="pickle" for data that you trust.'
+_NAME_IT = (
+    'Name its class in the field\'s annotation, or use serializer="pickle" for data that you trust.'
+)
+_NO_NAMES = "Convert it, or use a collection of a class whose annotations name it."
 
 _ToPlain = Callable[[Any, Trail, int], Any]
 
@@ -194,12 +207,16 @@ class ExactTier:
 
     def _refused(self, value: Any, trail: Trail) -> EncodeError:
         cls = type(value)
-        base = next((known for known in self._to if issubclass(cls, known)), None)
+        base = next((known for known in cls.__mro__[1:] if known in self._to), None)
         advice = _ADVICE
         if cls is defaultdict:
             why = "its factory would be lost"
             advice = "Convert it with dict()."
-        elif base is not None and base is not type(None):
+        elif issubclass(cls, enum.Enum) or kind_of(cls) is not None:
+            what = "a member" if issubclass(cls, enum.Enum) else "a record"
+            why = f"it is {what} of a class that no annotation leads to"
+            advice = _NAME_IT if self._shape.fields else _NO_NAMES
+        elif base is not None:
             why = f"it is a subclass of {full_name(base)}, whose own part would be lost"
         else:
             why = "it is not a supported type, nor a class that the record's annotations name"
@@ -245,13 +262,13 @@ class ExactTier:
     def _dict_to(self, value: dict[Any, Any], trail: Trail, depth: int) -> Any:
         depth = self._enter(value, trail, depth)
         if all(type(key) is str and _is_valid(key) for key in value):
-            return {k: self.to_plain(v, (trail, _place(k)), depth) for k, v in value.items()}
+            return {k: self.to_plain(v, (trail, key_place(k)), depth) for k, v in value.items()}
         return ["dict", *self._pairs(value, trail, depth)]
 
     def _pairs_to(self, tag: str) -> _ToPlain:
         def convert(value: dict[Any, Any], trail: Trail, depth: int) -> Any:
             depth = self._enter(value, trail, depth)
-            if vars(value):
+            if has_own_attributes(value):
                 raise _refusal(value, trail, f"its own attributes would be lost. {_ADVICE}")
             return [tag, *self._pairs(value, trail, depth)]
 
@@ -260,7 +277,7 @@ class ExactTier:
     def _pairs(self, value: dict[Any, Any], trail: Trail, depth: int) -> list[list[Any]]:
         pairs = []
         for number, (key, item) in enumerate(value.items()):
-            inner = (trail, _place(key) if type(key) in (str, int) else f"[key {number}]")
+            inner = (trail, key_place(key) if type(key) in (str, int) else f"[key {number}]")
             pairs.append([self.to_plain(key, inner, depth), self.to_plain(item, inner, depth)])
         return pairs
 
@@ -419,12 +436,6 @@ def _refusal(value: Any, trail: Trail, why: str) -> EncodeError:
         f"{path or 'the record'}: can't store a value of type {full_name(type(value))}: {why}",
         field=path,
     )
-
-
-def _place(key: str | int) -> str:
-    """Return the part of a path that leads to a dict's value; long keys are cut."""
-    text = repr(key) if type(key) is str or -(10**9) < key < 10**9 else "..."  # type: ignore[operator]
-    return f"[{text}]" if len(text) <= 40 else f"[{text[:40]}...]"
 
 
 def _is_valid(text: str) -> bool:

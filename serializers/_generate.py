@@ -7,13 +7,22 @@ exact tier as a whole. The first byte of a payload tells the two apart.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal, NoReturn
 
+import msgspec
+
 from memdb.errors import DecodeError, EncodeError, RecordTypeError
-from memdb.serializers._build import Builder, assignments, force_setattr, missing_field
+from memdb.serializers._build import (
+    Builder,
+    assignments,
+    force_setattr,
+    full_name,
+    missing_field,
+)
 from memdb.serializers._exact import ExactTier
 from memdb.serializers._plan import (
     Form,
@@ -37,6 +46,7 @@ from memdb.serializers._writer import (
     foreign_value,
     parse_type,
     shape_of_writer,
+    understanding,
     without_state,
 )
 
@@ -120,7 +130,8 @@ class GeneratedSerializer:
 
     def codec(self, shape: Shape, writer: Mapping[str, Any] | None = None) -> Codec:
         """Return a codec for the class; ``Serializer.codec`` says the rest."""
-        return make_codec(shape, writer, self._format, self._layout)
+        with understanding(writer):
+            return make_codec(shape, writer, self._format, self._layout)
 
     def decoder(
         self,
@@ -128,6 +139,8 @@ class GeneratedSerializer:
         writer: Mapping[str, Any],
         renames: Mapping[str, str],
         fallback: Fallback,
+        carried: frozenset[str] = frozenset(),
+        decode_carried: Callable[[bytes, int], Any] | None = None,
     ) -> Callable[[bytes, int], Any]:
         """Return the decoder of records that another form of the class has written.
 
@@ -136,9 +149,12 @@ class GeneratedSerializer:
             writer: The schema of the class as it was.
             renames: Field names of the writer that are called otherwise now.
             fallback: Called for what is refused, with the error, to return a record or raise.
+            carried: Names that the writer's schema lacks, to be looked for in exact payloads.
+            decode_carried: Decodes the payloads that have one of them.
         """
         codec = _RecordCodec(shape, writer, self._format, self._layout, renames)
         codec.fallback = fallback
+        codec.carried, codec.decode_carried = carried, decode_carried
         return codec.make_decode()
 
     @property
@@ -202,8 +218,17 @@ def dict_decoder(
     tag = writer.get("tag")
 
     def decode_plainly(data: bytes, identity: int) -> dict[str, Any]:
-        stored = without_state(decode(data, identity).items())
-        values = {name: as_dicts(value) for name, value in stored}
+        stored = decode(data, identity)
+        try:
+            values = {name: as_dicts(value) for name, value in without_state(stored.items())}
+        except DecodeError:
+            raise
+        except Exception as error:
+            # A record in a set that holds what can't be in one, as its own class could.
+            raise DecodeError(
+                f"the record can't be shown as a dict ({type(error).__name__}). Open the "
+                "collection with its class."
+            ) from error
         return values if tag is None else {"__class__": tag, **values}
 
     return decode_plainly
@@ -238,6 +263,8 @@ class _RecordCodec:
             self.layout = "named"
         self._lenient: Callable[[bytes, int], Any] | None = None
         self.fallback: Fallback | None = None
+        self.carried: frozenset[str] = frozenset()
+        self.decode_carried: Callable[[bytes, int], Any] | None = None
 
     def make(self) -> GeneratedCodec:
         """Return the codec for bytes as this class writes them."""
@@ -324,12 +351,12 @@ class _RecordCodec:
             "NOT_NATIVE": NOT_NATIVE,
             "slow": self._encode_exactly,
         }
-        return _compile(source, "encode", namespace)
+        return compiled(source, "encode", namespace)
 
     def _encode_exactly(self, record: Any) -> bytes:
         if type(record) is not self.shape.cls:
             raise RecordTypeError(wrong_class(record, self.shape))
-        return encode_exactly(self.form, lambda: self.exact.fields_to_plain(record))
+        return encode_exactly(self.form, lambda: self.exact.fields_to_plain(record), record)
 
     def _native_struct(self, planner: Planner, plans: dict[str, Plan]) -> GeneratedCodec:
         # What stands in the identity field does not matter: decoding sets it, and what msgspec
@@ -422,6 +449,9 @@ class _RecordCodec:
             plain = self.form.decode_exact(data)
             if plain is NOT_EXACT:
                 return self._decode_leniently(data, identity)
+            if self.carried and type(plain) is dict and not self.carried.isdisjoint(plain):
+                assert self.decode_carried is not None
+                return self.decode_carried(data, identity)
             if self.renames and type(plain) is dict:
                 self._rename(plain)
             if self.build is not None:
@@ -474,7 +504,9 @@ class _RecordCodec:
         return self._lenient(data, identity)
 
     def _refuse(self, error: BaseException) -> NoReturn:
-        text, path = _split_path(str(error))
+        # What another exception says may be of the record's own values.
+        is_ours = isinstance(error, msgspec.MsgspecError | json.JSONDecodeError)
+        text, path = _split_path(str(error) if is_ours else "")
         text = re.sub("(enum value) .*", r"\1", text)
         path = self._field_path(path)
         found = re.fullmatch(r"Object missing required field `(.+)`", text)
@@ -522,10 +554,11 @@ def _decode_function(
             "        pass\n"
             "    return slow(data, identity)\n"
         )
-    return _compile(source, "decode", {**namespace, "slow": slow})
+    return compiled(source, "decode", {**namespace, "slow": slow})
 
 
-def _compile(source: str, name: str, namespace: dict[str, Any]) -> Callable[..., Any]:
+def compiled(source: str, name: str, namespace: dict[str, Any]) -> Callable[..., Any]:
+    """Return the function of a name that the source text defines."""
     exec(compile(source, f"<memdb {name}>", "exec"), namespace)
     function: Callable[..., Any] = namespace[name]
     return function
@@ -558,7 +591,7 @@ def _dict_codec(shape: Shape, form: Format) -> GeneratedCodec:
                 pass
         else:
             raise RecordTypeError(wrong_class(record, shape))
-        return encode_exactly(form, lambda: exact.to_plain(record))
+        return encode_exactly(form, lambda: exact.to_plain(record), record)
 
     def decode(data: bytes, identity: int) -> Any:
         try:
@@ -594,16 +627,41 @@ _NO_DICT = (
 )
 
 
-def encode_exactly(form: Format, make_plain: Callable[[], Any]) -> bytes:
+def encode_exactly(form: Format, make_plain: Callable[[], Any], record: Any = None) -> bytes:
     """Return the bytes of the exact tier.
+
+    Args:
+        form: JSON or MessagePack.
+        make_plain: Gives the plain form.
+        record: What it is of, for an error to say the type of the value that is in the way.
 
     Raises:
         EncodeError: A value can't be held.
     """
+    plain = None
     try:
-        return form.encode_exact(make_plain())
+        plain = make_plain()
+        return form.encode_exact(plain)
     except (ValueError, OverflowError, RecursionError) as error:
+        name = _unpackable(form, plain)
+        what = "the record" if name is None else f"{name}: a value{_type_of(record, name)}"
         raise EncodeError(
-            f"the record can't be packed as {form.form}: {error}. Store large data in parts, as "
-            "records of their own."
+            f"{what} can't be packed as {form.form}: {error}. Store large data in parts, as "
+            "records of their own.",
+            field=name or "",
         ) from error
+
+
+def _unpackable(form: Format, plain: Any) -> str | None:
+    """Return the name of the first field whose value can't even be packed alone, if it has one."""
+    for name, item in plain.items() if type(plain) is dict else ():
+        try:
+            form.encode_exact(item)
+        except (ValueError, OverflowError, RecursionError):
+            return str(name)
+    return None
+
+
+def _type_of(record: Any, name: str) -> str:
+    value = record.get(name) if type(record) is dict else getattr(record, name, None)
+    return "" if value is None else f" of type {full_name(type(value))}"

@@ -7,16 +7,24 @@ convert the one value that the other serializers refuse.
 
 from __future__ import annotations
 
+import enum
 import pickle
-from collections.abc import Mapping
-from typing import Any, NoReturn
+import typing
+from collections.abc import Callable, Mapping
+from datetime import datetime, time, timezone
+from functools import partial
+from typing import Any, Literal, NoReturn
+from zoneinfo import ZoneInfo
 
 from memdb.errors import DecodeError, EncodeError, RecordTypeError
-from memdb.serializers._build import Builder, get_attribute
-from memdb.serializers._generate import GeneratedCodec, wrong_class
+from memdb.serializers._build import Builder, full_name, get_attribute
+from memdb.serializers._generate import GeneratedCodec, compiled, wrong_class
+from memdb.serializers._pickled import changed_member, comes_back, completer, lost_in
+from memdb.serializers._plan import attribute
 from memdb.serializers._protocol import Codec
 from memdb.serializers._pydantic import unusual_state
-from memdb.serializers._shape import Shape
+from memdb.serializers._shape import IMMUTABLE, Shape, reachable, strip
+from memdb.serializers._writer import understanding
 
 # Do not change: part of the file format.
 PROTOCOL = 5
@@ -32,33 +40,22 @@ class PickleSerializer:
     name = "pickle"
 
     def codec(self, shape: Shape, writer: Mapping[str, Any] | None = None) -> Codec:
-        """Return a codec for the class; the writer schema is not needed, fields are by name."""
+        """Return a codec for the class. Fields are by name, so the writer schema matters little."""
+        with understanding(writer):
+            return self._codec(shape, writer)
+
+    def _codec(self, shape: Shape, writer: Mapping[str, Any] | None) -> Codec:
         is_dict = shape.kind == "dict"
         build = None if is_dict else Builder(shape, is_root=True)
-        names = tuple(field.name for field in shape.payload_fields)
-        identity_name = shape.identity
+        encode = _dict_encoder(shape) if is_dict else _encoder(shape)
+        read = self.reader(shape, writer)
         written = [] if writer is None else [name for name, _ in writer["fields"]]
         tag = writer.get("tag") if is_dict and writer is not None else None
         # A typed record's own field of that name goes before the identity, which it has not.
-        key = None if identity_name in written else identity_name
-
-        def encode(record: Any) -> bytes:
-            cls = type(record)
-            if cls is not shape.cls:
-                raise RecordTypeError(wrong_class(record, shape))
-            if is_dict:
-                values = {key: value for key, value in record.items() if key != identity_name}
-            else:
-                values = {name: get_attribute(record, name) for name in names}
-                if shape.kind == "pydantic":
-                    values |= unusual_state(record, identity_name)
-            try:
-                return pickle.dumps(values, PROTOCOL)
-            except Exception as error:
-                _refuse(values, error)
+        key = None if shape.identity in written else shape.identity
 
         def decode(data: bytes, identity: int) -> Any:
-            values = self.values_of(data, shape.name)
+            values = read(data)
             if build is None:
                 if tag is not None:
                     values = {"__class__": tag, **values}
@@ -74,23 +71,187 @@ class PickleSerializer:
 
         return GeneratedCodec(encode, decode)
 
-    def values_of(self, data: bytes, name: str) -> dict[str, Any]:
-        """Return the values by field name that a payload holds.
+    def reader(
+        self, shape: Shape, writer: Mapping[str, Any] | None = None
+    ) -> Callable[[bytes], dict[str, Any]]:
+        """Return what gives the values by field name of a writer's payloads.
 
-        Args:
-            data: The payload.
-            name: What to call the class in an error.
-
-        Raises:
-            DecodeError: The payload is no such pickle.
+        Nested records are as their classes are now, as far as that is possible. It raises
+        `DecodeError`.
         """
-        try:
-            values = pickle.loads(data)
-            if type(values) is not dict:
-                raise TypeError("the pickle holds no dict of fields")
-        except Exception as error:
+        complete = None if writer is None else completer(shape, self, writer)
+        if complete is None:
+            return partial(_values_of, shape.name)
+
+        def read(data: bytes) -> dict[str, Any]:
+            values = _values_of(shape.name, data)
+            try:
+                complete(values)
+            except DecodeError:
+                raise
+            except Exception as error:
+                raise _wrong(shape.name, error) from error
+            return values
+
+        return read
+
+
+def _dict_encoder(shape: Shape) -> Callable[[Any], bytes]:
+    """Return what pickles dicts, the key of the identity left out."""
+    sure = _sure_types(shape)
+
+    def encode(record: Any) -> bytes:
+        if type(record) is not dict:
+            raise RecordTypeError(wrong_class(record, shape))
+        values = {key: value for key, value in record.items() if key != shape.identity}
+        data = _pickle(values)
+        is_sure = all([type(v) in sure or _is_sure_moment(v) for v in values.values()])
+        return data if is_sure else _checked(values, data)
+
+    return encode
+
+
+def _encoder(shape: Shape) -> Callable[[Any], bytes]:
+    """Generate what pickles the records of a class.
+
+    Generated, the check whether pickle gives the values back costs no more than it saves.
+    """
+    fields = shape.payload_fields
+    is_model = shape.kind == "pydantic"
+    reads = [f"        v{i} = {attribute('r', field.name)}" for i, field in enumerate(fields)]
+    pairs = ", ".join(f"{field.name!r}: v{i}" for i, field in enumerate(fields))
+    checks = [f"(type(v{i}) in sure or is_moment(v{i}))" for i in range(len(fields))]
+    source = "\n".join(
+        [
+            "def encode(r):",
+            "    if type(r) is not cls:",
+            "        refuse(r)",
+            "    try:",
+            *(reads or ["        pass"]),
+            "    except AttributeError:",
+            "        name_missing(r)",
+            f"    values = {{{pairs}}}",
+            *(["    state = state_of(r, identity)", "    values |= state"] if is_model else []),
+            "    data = pickle(values)",
+            f"    if {' and '.join([*checks, 'not state' if is_model else 'True'])}:",
+            "        return data",
+            "    return checked(values, data)",
+        ]
+    )
+
+    def refuse(record: object) -> NoReturn:
+        raise RecordTypeError(wrong_class(record, shape))
+
+    def name_missing(record: object) -> None:
+        for field in fields:
+            get_attribute(record, field.name)
+
+    namespace = {
+        "cls": shape.cls,
+        "refuse": refuse,
+        "name_missing": name_missing,
+        "state_of": unusual_state,
+        "identity": shape.identity,
+        "pickle": _pickle,
+        "sure": _sure_types(shape),
+        "is_moment": _is_sure_moment,
+        "checked": _checked,
+    }
+    return compiled(source, "encode", namespace)
+
+
+def _pickle(values: dict[Any, Any]) -> bytes:
+    try:
+        return pickle.dumps(values, PROTOCOL)
+    except Exception as error:
+        _refuse(values, error)
+
+
+def _checked(values: Mapping[Any, Any], data: bytes) -> bytes:
+    """Return a pickle that gives back what it was made of.
+
+    Raises:
+        EncodeError: It does not.
+    """
+    # Without this opcode there is nothing in it but plain data.
+    if b"\x93" not in data:
+        return data
+    try:
+        pickle.loads(data)
+    except Exception as error:
+        path, why = lost_in(data) or ("", f"it raises {type(error).__name__}")
+        raise EncodeError(
+            f"{path or 'the record'}: what pickle makes of the value can't be unpickled: {why}. "
+            f"{_ADVICE}",
+            field=path,
+        ) from error
+    path = changed_member(values)
+    if path is not None:
+        raise EncodeError(
+            f"{path}: pickle looks the member of an Enum class up by its value, and this value "
+            f"leads to another one. {_ADVICE}",
+            field=path,
+        )
+    return data
+
+
+_ADVICE = "Convert the value, or mark its class with memdb.by_name if it is an Enum class."
+
+
+# What pickle is known to give back, datetimes with one of these zones too.
+_SURE = IMMUTABLE | {bytearray, timezone, ZoneInfo}
+_MOMENTS, _ZONES = {datetime, time}, {type(None), timezone, ZoneInfo}
+
+
+def _is_sure_moment(value: Any) -> bool:
+    return type(value) in _MOMENTS and type(value.tzinfo) in _ZONES
+
+
+def _sure_types(shape: Shape) -> set[type]:
+    """Return the types of values that pickle gives back without doubt.
+
+    Annotations are trusted for what is inside lists, tuples, dicts and sets.
+    """
+    members = {
+        cls
+        for cls in reachable(shape).values()
+        if issubclass(cls, enum.Enum) and all(map(comes_back, cls.__members__.values()))
+    }
+    leaves = _SURE | members
+    sure = leaves - _MOMENTS
+    if shape.fields and all(_has_only(field.annotation, leaves) for field in shape.payload_fields):
+        sure |= {list, tuple, dict, set, frozenset}
+    return sure
+
+
+def _has_only(annotation: Any, leaves: set[type]) -> bool:
+    """Whether an annotation leads to nothing but some types and builtin containers of them."""
+    annotation = strip(annotation)
+    parts = typing.get_args(annotation)
+    if typing.get_origin(annotation) is Literal:
+        return all(type(part) in leaves for part in parts)
+    if parts:
+        return all(part is Ellipsis or _has_only(part, leaves) for part in parts)
+    return annotation is None or annotation in leaves
+
+
+def _values_of(name: str, data: bytes) -> dict[str, Any]:
+    """Return the values by field name that a payload of the class of this name holds.
+
+    Raises:
+        DecodeError: It is no such pickle, or holds what can't be made any more.
+    """
+    try:
+        values = pickle.loads(data)
+        if type(values) is not dict:
+            raise TypeError("the pickle holds no dict of fields")
+    except Exception as error:
+        lost = lost_in(data)
+        if lost is None:
             raise _wrong(name, error) from error
-        return values
+        path, why = lost
+        raise DecodeError(f"{path}: {why}.", field=path) from error
+    return values
 
 
 def _wrong(name: str, error: Exception) -> DecodeError:
@@ -106,9 +267,8 @@ def _refuse(values: dict[Any, Any], error: Exception) -> NoReturn:
         try:
             pickle.dumps(value, PROTOCOL)
         except Exception:
-            cls = type(value)
             raise EncodeError(
-                f"{name}: can't pickle a value of type {cls.__module__}.{cls.__qualname__} "
+                f"{name}: can't pickle a value of type {full_name(type(value))} "
                 f"({type(error).__name__}). Convert it to what pickle supports.",
                 field=str(name),
             ) from error

@@ -33,6 +33,11 @@ Expression = Callable[[str], str]
 _INT_RANGE = range(-(2**63), 2**63)
 
 
+#: How deep an annotation is followed into source text: Python takes 200 parentheses in each other,
+#: of which a level needs up to five.
+MAX_NESTING = 20
+
+
 class NotNative(Exception):
     """A value inside a nested record is not natively exact; never leaves this package."""
 
@@ -82,9 +87,19 @@ class Planner:
         self._nested: dict[type, Plan] = {}
         self._open: set[type] = set()
         self._names = 0
+        self._depth = 0
 
     def plan(self, annotation: Any) -> Plan:
         """Return the plan for a field's annotation."""
+        if self._depth >= MAX_NESTING:
+            return self._any()
+        self._depth += 1
+        try:
+            return self._plan(annotation)
+        finally:
+            self._depth -= 1
+
+    def _plan(self, annotation: Any) -> Plan:
         annotation = strip(annotation) if not self.is_struct else annotation
         if annotation is None or annotation is type(None):
             return self._typed(type(None))

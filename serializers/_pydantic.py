@@ -176,6 +176,4 @@ def _are_names(names: Iterable[object]) -> bool:
     return all(type(name) is str for name in names)
 
 
-_WRONG_STATE = (
-    "the payload says of a pydantic model what can't be so. It was not written by memdb."
-)
+_WRONG_STATE = "the payload says of a pydantic model what can't be so. It was not written by memdb."

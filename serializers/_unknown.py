@@ -12,15 +12,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from memdb.errors import EncodeError, RecordTypeError
-from memdb.serializers._evolve import Evolution, renames_for
+from memdb.errors import DecodeError, EncodeError, RecordTypeError
+from memdb.serializers._evolve import Evolution
 from memdb.serializers._exact import ExactTier
 from memdb.serializers._generate import GeneratedSerializer, wrong_class
 from memdb.serializers._pickle import PROTOCOL, PickleSerializer
 from memdb.serializers._protocol import Serializer
 from memdb.serializers._pydantic import EXTRA, FIELDS_SET, STATE_NAMES, allows_extra
 from memdb.serializers._shape import Shape, kind_of, reachable, shape_of
-from memdb.serializers._writer import shape_of_writer, writer_schema
+from memdb.serializers._writer import shape_of_writer, understanding, writer_schema
 
 # Where an unknown field is: from the outermost field to it, each step the container that it is
 # in, as `_mapping_in` knows it, and the name or key there.
@@ -31,7 +31,11 @@ class UnknownFields(Protocol):
     """Takes the unknown fields out of the payloads of one writer, and puts them into new ones."""
 
     def of(self, data: bytes) -> Mapping[Any, Any] | None:
-        """Return what a payload holds that the class has no field for; None if that is nothing."""
+        """Return what a payload holds that the class has no field for; None if that is nothing.
+
+        Raises:
+            DecodeError: The payload is none.
+        """
         ...
 
     def encode(self, record: Any, unknown: Mapping[Any, Any]) -> bytes:
@@ -64,15 +68,21 @@ def unknown_fields(
     Returns:
         None where nothing can be unknown or nothing can be kept: for plain dicts, a user's own
         serializer, and from pickle into another or back.
+
+    Raises:
+        DecodeError: The schema is none.
     """
     into = serializer if into is None else into
-    if shape.kind == "dict" or writer["kind"] == "dict":
-        return None
-    renames = renames_for(shape, writer, evolution)
-    if isinstance(serializer, GeneratedSerializer) and isinstance(into, GeneratedSerializer):
-        return _Exact(serializer, shape, writer, renames, into)
-    if isinstance(serializer, PickleSerializer) and isinstance(into, PickleSerializer):
-        return _Pickled(into, shape, renames)
+    with understanding(writer):
+        if shape.kind == "dict" or writer["kind"] == "dict":
+            return None
+        own = {field.name for field in shape.payload_fields}
+        renames = {old: evolution.new_name(old) for old in evolution.renames}
+        renames = {old: new for old, new in renames.items() if new in own}
+        if isinstance(serializer, GeneratedSerializer) and isinstance(into, GeneratedSerializer):
+            return _Exact(serializer, shape, writer, renames, into)
+        if isinstance(serializer, PickleSerializer) and isinstance(into, PickleSerializer):
+            return _Pickled(into, shape, renames)
     return None
 
 
@@ -91,7 +101,8 @@ class _Exact:
         self._into = into
         self._shape = shape
         self._tier = ExactTier(shape)
-        self._own = _own_names(shape) | set(renames)
+        self._own = _own_names(shape)
+        self._renames = renames
         self._names = {
             name: _own_names(shape_of(cls))
             for name, cls in {**reachable(shape), **shape.aliases}.items()
@@ -102,7 +113,9 @@ class _Exact:
         self._decode_world = serializer.world_decoder(world, writer)
         # A payload of the fast tier holds just what its writer schema says.
         now = writer_schema(shape, serializer).get("records", {})
-        self._has_more = any(name not in self._own for name, _ in writer["fields"]) or any(
+        written = dict(writer["fields"])
+        known = self._own | _renamed_in(written, renames)
+        self._has_more = not written.keys() <= known or any(
             {field for field, _ in fields} - {field for field, _ in now.get(name, fields)}
             for name, fields in writer.get("records", {}).items()
         )
@@ -113,13 +126,20 @@ class _Exact:
         if not self._has_more and not (data and data[0] == self._exact_start):
             return None
         data = bytes(data)
-        plain = self._serializer.exact_plain(data)
-        if plain is None:
-            values = self._decode_world(data, 0)
-            plain = {name: self._world_tier.to_plain(value) for name, value in values.items()}
-        if type(plain) is not dict:
-            return None
-        return dict(self._unknown(plain, "", self._own, ())) or None
+        try:
+            plain = self._serializer.exact_plain(data)
+            if plain is None:
+                values = self._decode_world(data, 0)
+                plain = {name: self._world_tier.to_plain(value) for name, value in values.items()}
+            known = self._own | _renamed_in(plain, self._renames)
+            return dict(self._unknown(plain, "", known, ())) or None
+        except DecodeError:
+            raise
+        except Exception as error:
+            raise DecodeError(
+                "the payload holds fields that the class does not have, and that can't be read "
+                f"({type(error).__name__}). It was not written by memdb."
+            ) from error
 
     def _unknown(
         self, fields: Mapping[str, Any], container: str, own: set[str], steps: _Steps
@@ -158,6 +178,11 @@ class _Exact:
         for steps, item in unknown.items():
             _put(plain, steps, item)
         return self._into.exact_bytes(plain)
+
+
+def _renamed_in(names: Mapping[str, Any], renames: Mapping[str, str]) -> set[str]:
+    """Return the names that decoding takes for others, as these are not there themselves."""
+    return {old for old, new in renames.items() if old in names and new not in names}
 
 
 def _own_names(shape: Shape) -> set[str]:
@@ -247,21 +272,22 @@ class _Pickled:
     def __init__(
         self, serializer: PickleSerializer, shape: Shape, renames: Mapping[str, str]
     ) -> None:
-        self._serializer = serializer
-        self._shape = shape
         self._codec = serializer.codec(shape)
-        self._own = _own_names(shape) | set(renames)
+        self._read = serializer.reader(shape)
+        self._own = _own_names(shape)
+        self._renames = renames
 
     def of(self, data: bytes) -> Mapping[str, Any] | None:
-        values = self._serializer.values_of(data, self._shape.name)
-        unknown = {name: value for name, value in values.items() if name not in self._own}
+        values = self._read(data)
+        known = self._own | _renamed_in(values, self._renames)
+        unknown = {name: value for name, value in values.items() if name not in known}
         if unknown and FIELDS_SET in self._own:
             # First, as it goes by the names that are not yet there when it is put back.
             return {FIELDS_SET: _SetElsewhere.of(unknown, values.get(FIELDS_SET)), **unknown}
         return unknown or None
 
     def encode(self, record: Any, unknown: Mapping[str, Any]) -> bytes:
-        values = self._serializer.values_of(self._codec.encode(record), self._shape.name)
+        values = self._read(self._codec.encode(record))
         for name, item in unknown.items():
             if isinstance(item, _SetElsewhere):
                 merged = item.merged(values.keys() - set(STATE_NAMES), values.get(FIELDS_SET))

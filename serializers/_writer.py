@@ -8,6 +8,7 @@ them. `as_plain` turns what they give into dicts and values.
 from __future__ import annotations
 
 import ast
+import contextlib
 import datetime
 import decimal
 import enum
@@ -20,10 +21,11 @@ import re
 import uuid
 import zoneinfo
 from collections import Counter, OrderedDict, deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, Literal, Union
 
-from memdb.errors import EncodeError, RecordTypeError
+from memdb.errors import DecodeError, EncodeError, MemdbError, RecordTypeError
 from memdb.serializers._enums import by_name, is_by_name
 from memdb.serializers._exact import ExactTier
 from memdb.serializers._protocol import Serializer
@@ -99,6 +101,25 @@ def _enum(cls: type[enum.Enum]) -> dict[str, Any]:
     return schema
 
 
+@contextmanager
+def understanding(writer: Mapping[str, Any] | None) -> Iterator[None]:
+    """Make a `DecodeError` of whatever a writer schema makes go wrong.
+
+    Whoever writes a file may write anything into it.
+    """
+    try:
+        yield
+    except MemdbError:
+        raise
+    except Exception as error:
+        if writer is None:
+            raise
+        raise DecodeError(
+            "the file describes the class of a record in a way that can't be understood "
+            f"({type(error).__name__}). It was not written by memdb, or by a newer one."
+        ) from error
+
+
 # -- the writer's world ------------------------------------------------------------------------
 
 
@@ -160,15 +181,25 @@ def world_of(writer: Mapping[str, Any]) -> dict[str, type]:
 
 
 def enum_values(writer: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """Return the Enums of a writer schema: name -> member -> value, None where it has none."""
+    """Return the Enums of a writer schema: name -> member -> value, None where it has none.
+
+    Raises:
+        DecodeError: The schema is none.
+    """
     tier = ExactTier(shape_of(None))
-    return {
-        name: {
-            member: None if value == OPAQUE else tier.from_plain(value)
-            for member, value in content["members"]
+    with understanding(writer):
+        return {
+            name: {member: _value(value, None, tier) for member, value in content["members"]}
+            for name, content in writer.get("enums", {}).items()
         }
-        for name, content in writer.get("enums", {}).items()
-    }
+
+
+def _value(plain: Any, otherwise: Any, tier: ExactTier) -> Any:
+    """Return a member's value, or something else if it was not stored or can't be read here."""
+    try:
+        return otherwise if plain == OPAQUE else tier.from_plain(plain)
+    except DecodeError:
+        return otherwise
 
 
 def _world_record(name: str, fields: list[str], base: type = WorldRecord) -> type:
@@ -186,27 +217,40 @@ def _world_record(name: str, fields: list[str], base: type = WorldRecord) -> typ
 
 
 def _world_enum(name: str, content: Mapping[str, Any], tier: ExactTier) -> Any:
-    members = [
-        (member, member if value == OPAQUE else tier.from_plain(value))
-        for member, value in content["members"]
-    ]
+    members = [(member, _value(value, member, tier)) for member, value in content["members"]]
     made = _world_enum_of(name, members, is_flag=content["kind"] in ("Flag", "IntFlag"))
     if made is not None and content.get("by_name"):
         by_name(made)
     return made
 
 
+# Making an Enum class takes time that grows with the square of these.
+_MOST_BITS, _MOST_UNHASHABLE = 1024, 1000
+
+
 def _world_enum_of(name: str, members: list[tuple[str, Any]], *, is_flag: bool) -> Any:
+    """Return an Enum class, None if there can be none; its members are read as unknown then."""
     options: dict[str, Any] = {"boundary": enum.KEEP} if is_flag else {}
     make: Any = enum.Flag if is_flag else enum.Enum
+    if any(member.startswith("_") and member.endswith("_") for member, _ in members):
+        # Attributes of the class itself, and no members.
+        return None
+    if is_flag and not all(_is_flag(value) for _, value in members):
+        return None
+    if sum(type(value) not in IMMUTABLE for _, value in members) > _MOST_UNHASHABLE:
+        return None
     try:
         made = make(name, members, **options)
-    except (TypeError, ValueError):
-        # Names or values that need what the user's class had; its members are read as unknown.
+    except Exception:
+        # Names or values that need what the user's class had.
         return None
     made.__qualname__ = name
     made.__is_of_world__ = True
     return made
+
+
+def _is_flag(value: Any) -> bool:
+    return type(value) is int and value.bit_length() <= _MOST_BITS
 
 
 def foreign_value(tag: str, name: str, cls: Any, content: Any) -> Any:
@@ -357,10 +401,17 @@ def parse_type(text: str, classes: Mapping[str, type] | None = None) -> Any:
     >>> parse_type("Address")
     typing.Any
     """
+    if len(text) > _LONGEST_TYPE:
+        return Any
     try:
         return _annotation(_parsed(text), classes or {})
-    except (SyntaxError, ValueError, TypeError, KeyError):
+    except (SyntaxError, ValueError, TypeError, RecursionError, MemoryError):
         return Any
+
+
+# What is longer nobody has written.
+_LONGEST_TYPE = 100_000
+_MOST_ALTERNATIVES = 100
 
 
 def _parsed(text: str) -> ast.expr:
@@ -372,37 +423,67 @@ def _by_text(classes: Mapping[str, type]) -> dict[str, type]:
     """Return classes by their names, written as they are when a text has been parsed."""
     texts = {}
     for name, cls in classes.items():
-        try:
+        with contextlib.suppress(SyntaxError, ValueError, RecursionError, MemoryError):
             texts[ast.unparse(_parsed(name))] = cls
-        except SyntaxError:
-            continue
     return texts
 
 
 def _annotation(node: ast.expr, classes: Mapping[str, type]) -> Any:
     """Look the names of a type expression up in a fixed table; nothing is evaluated."""
-    found = classes.get(ast.unparse(node))
-    if found is not None:
-        return found
+    if isinstance(node, ast.Name | ast.Attribute | ast.Subscript):
+        found = classes.get(ast.unparse(node))
+        if found is not None:
+            return found
     match node:
         case ast.Constant(value=None):
             return type(None)
-        case ast.Constant(value=value) if value is Ellipsis:
-            return Ellipsis
         case ast.Name(id=name):
             return _NAMES.get(name, Any)
-        case ast.BinOp(left=left, op=ast.BitOr(), right=right):
-            return Union[_annotation(left, classes), _annotation(right, classes)]  # noqa: UP007
+        case ast.Attribute():
+            return Any
+        case ast.BinOp(op=ast.BitOr()):
+            return Union[tuple(_annotation(part, classes) for part in _alternatives(node))]  # noqa: UP007
         case ast.Subscript(value=ast.Name(id="Literal"), slice=element):
-            elements = element.elts if isinstance(element, ast.Tuple) else [element]
-            return Literal[tuple(ast.literal_eval(item) for item in elements)]
+            return Literal[tuple(map(_literal, _elements(element)))]
         case ast.Subscript(value=value, slice=element):
             base = _annotation(value, classes)
             if base not in _GENERIC:
                 # Arguments of a record class are in the annotations of its fields.
                 return base
-            elements = element.elts if isinstance(element, ast.Tuple) else [element]
-            return base[tuple(_annotation(item, classes) for item in elements)]
-        case ast.Attribute():
-            return Any
-    raise ValueError(ast.dump(node))
+            return base[_arguments(base, _elements(element), classes)]
+    raise ValueError(type(node))
+
+
+def _alternatives(node: ast.expr) -> list[ast.expr]:
+    found: list[ast.expr] = []
+    while isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr):
+        found.append(node.right)
+        node = node.left
+    if len(found) >= _MOST_ALTERNATIVES:
+        raise ValueError("too many alternatives")
+    return [node, *reversed(found)]
+
+
+def _elements(node: ast.expr) -> list[ast.expr]:
+    return node.elts if isinstance(node, ast.Tuple) else [node]
+
+
+def _literal(node: ast.expr) -> Any:
+    value = ast.literal_eval(node)
+    if type(value) not in (type(None), bool, int, str, bytes):
+        raise ValueError(type(value))
+    return value
+
+
+def _arguments(base: Any, nodes: list[ast.expr], classes: Mapping[str, type]) -> tuple[Any, ...]:
+    """Return the arguments of a builtin container, which must be as many as it takes."""
+    count = {dict: 2, tuple: len(nodes)}.get(base, 1)
+    if len(nodes) != count:
+        raise ValueError(count)
+    is_open = base is tuple and count == 2 and _is_ellipsis(nodes[1])
+    found = [_annotation(node, classes) for node in (nodes[:1] if is_open else nodes)]
+    return (*found, ...) if is_open else tuple(found)
+
+
+def _is_ellipsis(node: ast.expr) -> bool:
+    return isinstance(node, ast.Constant) and node.value is Ellipsis

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import msgspec
 import orjson
 
-from memdb.errors import DamageError
+from memdb.errors import ConfigError, DamageError
 from memdb.storage._constants import MAX_CATALOGUE_NUMBER
 
 _Number = Annotated[int, msgspec.Meta(ge=1, le=MAX_CATALOGUE_NUMBER)]
@@ -58,8 +58,18 @@ class _Catalogue(msgspec.Struct):
 
 
 def pack_catalogue(catalogue: dict[str, Any]) -> bytes:
-    """Return the catalogue as JSON."""
-    return orjson.dumps(catalogue)
+    """Return the catalogue as JSON.
+
+    Raises:
+        ConfigError: It has a text or number that JSON can't hold.
+    """
+    try:
+        return orjson.dumps(catalogue)
+    except TypeError as error:
+        raise ConfigError(
+            f"the class can't be described in the file ({error}). Use names that are valid text,"
+            " and a version of 64 bits."
+        ) from error
 
 
 def unpack_catalogue(body: bytes | memoryview, path: object = None, offset: int = 0) -> Any:

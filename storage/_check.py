@@ -150,6 +150,8 @@ def _check_commit(
     for row in POINTER.iter_unpack(pointers):
         identity, at, length, checksum, collection, writer, kind, flags, _ = row
         name = f"the version of record {identity}"
+        if identity < 1:
+            yield Finding(where, f"{name} has no identity from 1 on")
         if kind not in KINDS:
             yield Finding(where, f"{name} has the unknown kind {kind}")
         if collection not in collections:

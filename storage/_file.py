@@ -86,8 +86,8 @@ class File(Protocol):
         """
 
 
-class OSFile:
-    """A real file."""
+class _OSFile:
+    """An `OSFile` without its ``__del__``: what it becomes when it is closed."""
 
     growth_bytes = 64 << 20
     _fd = -1
@@ -244,11 +244,6 @@ class OSFile:
         self._is_locked = True
         return True
 
-    def __del__(self) -> None:
-        # For an opening that was interrupted (Ctrl-C) where no `finally` reaches.
-        if self._fd >= 0:
-            os.close(self._fd)
-
     def close(self, *, keep_lock: bool = False) -> None:
         """Give up lock and file.
 
@@ -265,12 +260,23 @@ class OSFile:
                 fcntl.flock(self._fd, fcntl.LOCK_UN)
         self._is_locked = False
         fd, self._fd = self._fd, -1
+        # What needs no __del__ any more has none: an interrupt in it would be lost.
+        self.__class__ = _OSFile
         os.close(fd)
 
     def remove(self) -> None:
         """Remove the name of a file that this object has just made."""
         assert self.path is not None
         os.unlink(self.path)
+
+
+class OSFile(_OSFile):
+    """A real file."""
+
+    def __del__(self) -> None:
+        # For an opening that was interrupted (Ctrl-C) where no `finally` reaches.
+        if self._fd >= 0:
+            os.close(self._fd)
 
 
 class MemoryFile:

@@ -535,7 +535,7 @@ def run(monkeypatch: pytest.MonkeyPatch, how: str, factor: int) -> None:
     monkeypatch.setattr(_natural_key, "secrets", SimpleNamespace(randbelow=lambda stop: 5))
     if how == "with the same hashes":
         digest = _keys.digest
-        for module in (_keys, _hot):
+        for module in (_keys, _hot, _natural_key):
             monkeypatch.setattr(module, "digest", lambda *parts: digest(*parts) % 40)
     run_state_machine_as_test(
         NaturalKeyMachine,

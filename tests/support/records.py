@@ -200,6 +200,52 @@ class PostStruct(msgspec.Struct, frozen=True):
             msgspec.structs.force_setattr(self, "a", 0)
 
 
+class Strict(msgspec.Struct):
+    """Counts what a decoder must not run, and would refuse what was stored."""
+
+    a: int
+    calls: typing.ClassVar[int] = 0
+
+    def __post_init__(self) -> None:
+        Strict.calls += 1
+        if self.a < 0:
+            raise ValueError("negative")
+
+
+class FrozenStrict(Strict, frozen=True, weakref=True, kw_only=True, tag=True):
+    b: int = 5
+
+
+class DictStrict(Strict, dict=True, array_like=True):
+    def __copy__(self) -> Any:
+        raise AssertionError("not called")
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AssertionError("not called")
+
+
+class FinalMeta(msgspec.StructMeta):
+    """Allows no class that is derived from one of its own."""
+
+    def __new__(mcls, name: str, bases: tuple[type, ...], namespace: dict[str, Any]) -> Any:
+        if any(isinstance(base, FinalMeta) for base in bases):
+            raise TypeError("final")
+        return super().__new__(mcls, name, bases, namespace)
+
+
+class Final(msgspec.Struct, metaclass=FinalMeta):
+    a: int
+    seen: list[int] = []
+
+    def __post_init__(self) -> None:
+        if self.a < 0:
+            raise ValueError(f"negative: {self.a}")
+        self.seen = [self.a]
+
+
+STRICT_STRUCTS = [Strict, FrozenStrict, DictStrict]
+
+
 class Pair(NamedTuple):
     left: int
     right: str = "r"

@@ -8,7 +8,7 @@ import gc
 import random
 import signal
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -289,6 +289,14 @@ def test_every_place_of_closing(tmp_path: Path, durability: Any, step: int) -> N
 @pytest.mark.timeout(120, method="thread")
 class TestSignals:
     """By real signals at random moments, on a file with a flusher at work."""
+
+    @pytest.fixture(autouse=True)
+    def no_callbacks(self) -> Iterator[None]:
+        """Take away the collector's callbacks, one of hypothesis: interrupts in them are lost."""
+        before = gc.callbacks[:]
+        gc.callbacks.clear()
+        yield
+        gc.callbacks.extend(before)
 
     def test_changes(self, tmp_path: Path) -> None:
         """A change that a signal interrupts is done or not, thousands of times."""

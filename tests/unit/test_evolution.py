@@ -415,6 +415,18 @@ def test_wrong_settings_are_refused(
         db.collection(Person, **settings)
 
 
+def test_what_a_file_can_not_describe_is_refused(db: memdb.Database) -> None:
+    """At the first write, which changes nothing; the collection can be asked for anew."""
+    odd: Any = Enum("Odd", {"\ud800": 1})
+    cls: Any = make_dataclass("Odd", [("odd", odd)])
+
+    with pytest.raises(memdb.ConfigError, match="can't be described in the file"):
+        db.collection(cls).insert(cls(odd["\ud800"]))
+    with pytest.raises(memdb.ConfigError, match="can't be described in the file"):
+        db.collection(Person, version=10**20).insert(Person("Ann", 3))
+    assert [] == db.collections()
+
+
 def test_asking_again_with_other_settings_is_refused(db: memdb.Database) -> None:
     """Functions may be written anew; everything else must be the same or left out."""
     people = db.collection(Person, version=2, upgrades={2: lambda d: None}, renames={"a": "age"})

@@ -158,6 +158,16 @@ def test_a_large_index_finds_every_number() -> None:
     assert 2 * len(numbers) - 1 == len(index)
 
 
+def test_numbers_that_crowd_at_the_end_make_the_table_longer() -> None:
+    """They are no hashes, but a file may have them."""
+    index = HashedIdentities()
+    for number in range(300):
+        index.set(MAX_IDENTITY - number, number + 1)
+
+    assert [*range(1, 301)] == [index.find(MAX_IDENTITY - number) for number in range(300)]
+    assert 0 == index.find(MAX_IDENTITY - 300)
+
+
 @pytest.mark.parametrize("numbers", [[0], [-5], [0, -1, 7]])
 def test_what_is_no_number_is_left_out(numbers: list[int]) -> None:
     """A damaged or hostile file may have pointers with any."""

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -15,7 +16,9 @@ import pytest
 
 import memdb
 from memdb import F
+from memdb import _hot as hot
 from memdb import _natural_key as natural_key
+from memdb.indexes import _hashed as hashed
 from memdb.indexes import _keys as keys
 from memdb.storage import Kind
 from tests.support.exact import assert_exact
@@ -33,6 +36,11 @@ class Place:
     country: str
     code: int
     name: str = ""
+
+
+@dataclass
+class Unset:
+    email: str = field(init=False)
 
 
 class Sku(msgspec.Struct):
@@ -252,7 +260,7 @@ def test_the_record_of_many_that_is_refused_is_told(db: memdb.Database) -> None:
     assert 0 == len(skus) + len(users)
 
 
-@pytest.mark.parametrize("key", ["", (), 5, ("a", "a"), ["email", 3], "name.first", b"email"])
+@pytest.mark.parametrize("key", ["", (), 5, ("a", "a"), ["email", 3], "\ud800", b"email"])
 def test_a_key_that_is_no_field_is_refused(db: memdb.Database, key: Any) -> None:
     """So is one that is no name at all."""
     with pytest.raises(memdb.ConfigError, match="a key is the name of a field"):
@@ -355,9 +363,10 @@ def test_two_keys_with_one_number_stay_apart(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, identity_index: bool
 ) -> None:
     """Should 63 bits not be enough, each key still finds its own record, here and reopened."""
-    for module in (keys, natural_key):
+    for module in (keys, natural_key, hot):
         monkeypatch.setattr(module, "NUMBER_MASK", 31)
-    path, names = tmp_path / "a.memdb", [f"{n}@x.org" for n in range(15)]
+    monkeypatch.setattr(natural_key, "secrets", SimpleNamespace(randbelow=lambda stop: 5))
+    path, names = tmp_path / "a.memdb", [f"{n}@x.org" for n in range(20)]
     with memdb.open(path) as db:
         users = db.collection(User, key="email", identity_index=identity_index)
         for name in names[:5]:
@@ -379,11 +388,67 @@ def test_two_keys_with_one_number_stay_apart(
                 users.insert(User(name))
         for name in names[::2]:
             users.insert(User(name, "again"))
-        assert 15 == len(users)
-        assert [["inserted", "deleted", "inserted"]] * 8 == [
+        assert 20 == len(users)
+        assert [["inserted", "deleted", "inserted"]] * 10 == [
             [each.kind for each in users.history(name)] for name in names[::2]
         ]
+        for name in names[::2]:
+            users.delete(name)
         assert [] == db.check()
+    with memdb.open(path) as db:
+        # Their first numbers may be free now, as those of other keys were given up.
+        users = db.collection(User, key="email", identity_index=identity_index)
+        for name in names[1::2]:
+            with pytest.raises(memdb.DuplicateIdentityError):
+                users.insert(User(name))
+        assert names[1::2] == sorted(users.ids(), key=names.index)
+
+
+@pytest.mark.parametrize("cls", [User, "dicts"])
+@pytest.mark.parametrize("is_crowded", [False, True])
+def test_inserts_one_by_one_fill_the_table_again_and_again(
+    monkeypatch: pytest.MonkeyPatch, db: memdb.Database, cls: Any, is_crowded: bool
+) -> None:
+    """An index that is made larger in between finds each record, and no other."""
+    monkeypatch.setattr(hashed, "_LEAST_BITS", 4)
+    if is_crowded:
+        # All at its very end.
+        for module in (keys, natural_key, hot):
+            monkeypatch.setattr(module, "digest", lambda content, seed: 2**63 - 1 - int(content))
+    users = db.collection(cls, key="email")
+    for number in range(600):
+        record = User(f"{number}")
+        assert f"{number}" == users.insert(record if cls is User else vars(record))
+        assert number + 1 == len(users)
+        assert users._store.identities.room >= 0
+        assert f"{number}" in users
+        assert f"{number + 1}" not in users
+        with pytest.raises(memdb.DuplicateIdentityError):
+            users.insert(record if cls is User else vars(record))
+
+    assert [f"{number}" for number in range(600)] == users.ids()
+
+
+def test_a_key_that_is_no_unicode_is_one_like_any_other(db: memdb.Database) -> None:
+    """Half of a surrogate pair can't be written as UTF-8, and can be part of a name."""
+    users = db.collection(User, key="email")
+    names = ["a", "\ud800", "\udfff"]
+
+    assert names == [users.insert(User(name)) for name in names]
+    assert names == [users[name].email for name in names]
+    assert names == users.ids()
+
+
+def test_a_record_whose_key_was_never_set_is_refused(db: memdb.Database) -> None:
+    """Its class has the field, and the record has no value for it."""
+    users = db.collection(Unset, key="email")
+    record = Unset()
+    record.email = "a"
+    users.insert(record)
+
+    for _ in range(2):
+        with pytest.raises(memdb.IdentityError, match="no value for its key email"):
+            users.insert(Unset())
 
 
 def test_many_threads_insert_a_key_once(tmp_path: Path) -> None:
@@ -504,3 +569,73 @@ def test_check_finds_records_under_a_wrong_number(tmp_path: Path) -> None:
         "User: a record is not under the number of its key",
         "User: another record has the same key",
     ] == messages
+
+
+def damaged(path: Path, part: bytes) -> None:
+    """Flip a bit of a record's bytes in a closed file."""
+    data = bytearray(path.read_bytes())
+    data[data.index(part)] ^= 1
+    path.write_bytes(data)
+
+
+def test_a_damaged_record_can_be_deleted_and_replaced(tmp_path: Path) -> None:
+    """Its key is as good as certain from its number; everything that reads it says damage."""
+    path = tmp_path / "a.memdb"
+    with memdb.open(path) as db:
+        users = db.collection(User, key="email")
+        users.insert_many([User("a", "one"), User("b", "two"), User("c", "three"), User("d")])
+    for part in (b"one", b"two", b"three"):
+        damaged(path, part)
+    with memdb.open(path) as db:
+        users = db.collection(User, key="email")
+        for read in (lambda: users["a"], lambda: list(users), users.ids):
+            with pytest.raises(memdb.DamageError):
+                read()
+        assert isinstance(users.history("a")[0].error, memdb.DamageError)
+        assert "a" in users
+        with pytest.raises(memdb.DuplicateIdentityError):
+            users.insert(User("a"))
+        users.delete("a")
+        assert "updated" == users.put(User("b", "new")).outcome
+        with db.transaction():
+            users.delete("c")
+            users.insert(User("c", "new"))
+        assert [User("d"), User("b", "new"), User("c", "new")] == list(users)
+
+
+def test_a_damaged_record_with_a_number_can_be_replaced(tmp_path: Path) -> None:
+    """By put, by update with a whole record, and in a transaction."""
+    path = tmp_path / "a.memdb"
+    with memdb.open(path) as db:
+        db.collection(User).insert_many([User("one"), User("two"), User("three")])
+    for part in (b"one", b"two", b"three"):
+        damaged(path, part)
+    with memdb.open(path) as db:
+        users = db.collection(User)
+        assert "updated" == users.put(User("a", id=1)).outcome
+        assert users.update(2, User("b"))
+        with db.transaction():
+            users.delete(3)
+            users.insert(User("c", id=3))
+        with pytest.raises(memdb.RecordNotFoundError):
+            users.update(4, User("d"))
+        assert ["a", "b", "c"] == [user.email for user in users]
+
+
+@pytest.mark.parametrize(("place", "value"), [(0, 0), (0, -1), (0, -(2**63)), (6, 0), (6, 255)])
+@pytest.mark.parametrize("key", [None, "email"])
+def test_pointers_that_memdb_does_not_write_are_damage(
+    tmp_path: Path, place: int, value: int, key: Any
+) -> None:
+    """An identity below 1 or an unknown kind, with checksums that are right."""
+    path = tmp_path / "a.memdb"
+    with memdb.open(path) as db:
+        users = db.collection(User, key=key)
+        users.insert(User("a"))
+        log = db._engine.log
+        pointers = log.pointers(1, 2).copy()
+        pointers[0][place] = value
+        with log.lock:
+            log.append_batch(pointers, b"x" * int(pointers["length"][0]))
+    with memdb.open(path) as db, pytest.raises(memdb.DamageError, match="memdb does not write"):
+        db.collection(User, key=key)

@@ -274,6 +274,8 @@ def test_several_classes_may_have_one_natural_key(db: memdb.Database) -> None:
         (Cat | Dog, {"name": "x", "aliases": {"Cat": Dog}}, memdb.ConfigError, "can't be an alias"),
         (Cat, {"tags": [Dog]}, memdb.ConfigError, "tags= is a mapping"),
         (Animal, {"tags": {"a": Cat, "b": Cat}}, memdb.ConfigError, "two names for one class"),
+        ("x", {"subclasses": True}, memdb.ConfigError, "is for a class"),
+        (Animal, {"tags": {"\ud800": Cat}}, memdb.ConfigError, "leads from a name to a class"),
         (Animal, {"tags": {"": Cat}}, memdb.ConfigError, "leads from a name to a class"),
         (Cat | Stone, {"name": "x", "key": "name"}, memdb.ConfigError, "no field of Stone"),
     ],

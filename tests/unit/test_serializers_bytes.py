@@ -5,6 +5,7 @@ import dataclasses
 import io
 import json
 import pickle
+import sys
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -289,16 +290,68 @@ def test_huge_integers() -> None:
         assert holder.decode(holder.encode(Holder(10**5000)), 1).value == 10**5000
 
 
+@pytest.mark.parametrize("annotation", [int, Any, list[int], int | None])
+def test_huge_integers_of_another_process(annotation: Any) -> None:
+    """A number is read again whatever the limits of decimal digits were and are."""
+    cls = dataclasses.make_dataclass("Row", [("a", annotation), ("b", str, "9" * 5000)])
+    limit = sys.get_int_max_str_digits()
+    for digits in (640, 4299, 4300, 5000, 20000):
+        for number in (10**digits - 1, -(10 ** (digits - 1)), 7 * 10 ** (digits - 2)):
+            value = [number, 1] if annotation == list[int] else number
+            for written, read in ((0, 640), (0, limit), (limit, 640), (640, 0)):
+                try:
+                    sys.set_int_max_str_digits(written)
+                    data = codec("json", cls).encode(cls(value))
+                    sys.set_int_max_str_digits(read)
+                    actual = codec("json", cls).decode(data, 1)
+                finally:
+                    sys.set_int_max_str_digits(limit)
+                assert actual.a == value
+
+
+def test_a_number_that_nobody_has_written() -> None:
+    """A number that would take for ever to read is refused, as are those that are no ints."""
+    cls = dataclasses.make_dataclass("Row", [("a", int)])
+    for text in (b"1" * 1_000_001, b"1" * 700 + b".5", b'"' + b"1" * 700 + b'"'):
+        with pytest.raises(DecodeError, match="do not fit Row"):
+            codec("json", cls).decode(b'{"a":' + text + b"}", 1)
+
+
 def test_a_packer_that_fails() -> None:
-    """What the packer of the exact tier refuses, such as 4 GiB, is an EncodeError."""
+    """What the packer of the exact tier refuses, such as 4 GiB, names the field and type."""
 
     def refuse(plain: Any) -> bytes:
-        raise ValueError("too large")
+        if b"!" in msgspec.msgpack.encode(plain):
+            raise ValueError("too large")
+        return b""
 
     form = dataclasses.replace(BinarySerializer._format, encode_exact=refuse)
+    cases: list[tuple[Any, Any, str, str]] = [
+        ({"a": 1, "b": ["!"]}, Holder(1), "b", "b: a value can't be packed as msgpack: too large"),
+        ({"value": ["!"]}, Holder(["!"]), "value", "value: a value of type list can't be packed"),
+        ({"value": "!"}, {"value": "!"}, "value", "value: a value of type str can't be packed"),
+        (["dict", ["!", 1]], {1: "!"}, "", "the record can't be packed as msgpack: too large"),
+        ({"!": 1}, {"!": 1}, "", "the record can't be packed as msgpack: too large"),
+    ]
+    for plain, record, field, message in cases:
+        with pytest.raises(EncodeError) as caught:
+            encode_exactly(form, lambda plain=plain: plain, record)
 
-    with pytest.raises(EncodeError, match="can't be packed as msgpack: too large"):
-        encode_exactly(form, dict)
+        assert caught.value.field == field
+        assert str(caught.value).startswith(message)
+
+
+def test_the_record_that_a_packer_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A codec gives the packer its record, to be named in the error."""
+
+    def refuse(plain: Any) -> bytes:
+        raise OverflowError("too large")
+
+    form = dataclasses.replace(BinarySerializer._format, encode_exact=refuse)
+    monkeypatch.setattr(BinarySerializer, "_format", form)
+    for record in (Holder((1,)), {"value": (1,)}):
+        with pytest.raises(EncodeError, match=r"^value: a value of type tuple can't be packed"):
+            BinarySerializer().codec(shape_of(type(record))).encode(record)
 
 
 def test_an_abstract_class_in_an_annotation() -> None:

@@ -20,12 +20,14 @@ from tests.support.exact import assert_exact, is_exact
 from tests.support.records import (
     RECORDS,
     REFUSED,
+    STRICT_STRUCTS,
     VALUES,
     Address,
     AttrsRecord,
     BetterAddress,
     Color,
     Derived,
+    Final,
     Frozen,
     Holder,
     Level,
@@ -38,6 +40,7 @@ from tests.support.records import (
     PostStruct,
     Shade,
     Slotted,
+    Strict,
     Struct,
     Text,
     Typed,
@@ -197,6 +200,34 @@ class SerializerContract:
         msgspec.structs.force_setattr(record, "a", -1)
 
         assert self.round_trip(record).a == -1
+
+    @pytest.mark.parametrize("make", STRICT_STRUCTS, ids=lambda make: make.__name__)
+    def test_post_init_of_a_struct_does_not_run(self, make: Any) -> None:
+        """A Struct that would refuse what is stored comes back all the same, nested too."""
+        made = make(1)
+        msgspec.structs.force_setattr(made, "a", -1)
+        holder = make_dataclass("Holder", [("one", make), ("many", list[make])])
+        codec, outer = self.codec(make), self.codec(holder)
+        data = codec.encode(made)
+        before = Strict.calls
+        actual = codec.decode(data, 1)
+
+        assert (type(actual), actual.a, Strict.calls) == (make, -1, before)
+        if self.spec != "pickle":
+            nested = outer.decode(outer.encode(holder(made, [made])), 1)
+            assert (nested.one.a, nested.many[0].a, Strict.calls) == (-1, -1, before)
+
+    def test_a_struct_that_nothing_can_be_derived_from(self) -> None:
+        """Where its metaclass is in the way ``__post_init__`` runs, and changes nothing."""
+        record = Final(1)
+        record.seen = []
+        actual = self.round_trip(record)
+        assert (type(actual), actual.a, actual.seen) == (Final, 1, [])
+
+        if self.spec != "pickle":
+            msgspec.structs.force_setattr(record, "a", -1)
+            with pytest.raises(DecodeError, match="do not fit Final \\(ValueError\\)"):
+                self.round_trip(record)
 
     def test_another_class_is_refused(self) -> None:
         """A record of another class, even of a subclass, is refused."""

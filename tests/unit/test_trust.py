@@ -67,6 +67,21 @@ def test_collection_of_a_class_by_its_name_is_only_read(
         assert [{"text": "a", "id": 1}] == list(notes)
 
 
+def test_dicts_that_have_become_records_of_a_class_are_only_read(tmp_path: Path) -> None:
+    """By its name such a collection refuses new ones, though it has written dicts before."""
+    path = tmp_path / "a.memdb"
+    with memdb.open(path) as db:
+        db.collection("notes").insert({"text": "a"})
+    with memdb.open(path) as db:
+        db.collection(Note, name="notes").insert(Note("b"))
+    with memdb.open(path) as db:
+        notes = db.collection("notes")
+        with pytest.raises(memdb.ReadOnlyError, match="Open it with the class"):
+            notes.insert({"text": "c"})
+
+        assert ["a", "b"] == [note["text"] for note in notes]
+
+
 def test_identity_that_the_constructor_does_not_set() -> None:
     """A record whose identity was never set gets one, the second as the first."""
     with memdb.open(None) as db:

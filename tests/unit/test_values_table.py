@@ -216,7 +216,7 @@ def test_a_value_is_refused(row: Row, names: dict[str, Any]) -> None:
                 assert row["pickle"] == "refuses it"
                 continue
             assert row["the message says"] in str(error)
-            assert re.search(r"\. (Convert|Use|Flatten) ", str(error))
+            assert re.search(r"\. (Convert|Use|Flatten|Name) ", str(error))
 
 
 # -- record classes
