@@ -45,9 +45,11 @@ def _limit_of(bits: int) -> int:
 def _table_of(numbers: Array, slots: Array, bits: int) -> Table:
     """Make the table of rising numbers, (n,) <i8, and their slots, (n,) of integers."""
     shift = _NUMBER_BITS - bits
-    steps = np.arange(len(numbers))
     # Each goes to its home, or the place behind the one before it: the table is in order.
-    places = np.maximum.accumulate((numbers >> shift) - steps) + steps
+    steps, places = np.arange(len(numbers)), numbers >> shift
+    places -= steps
+    np.maximum.accumulate(places, out=places)
+    places += steps
     size = max(2**bits, int(places[-1]) + 1 if len(places) else 0) + _OVERHANG
     # Python reads an item of an array in half the time that one of NumPy's takes.
     table = Table(array("q", [0]) * size, array("I", [0]) * size, shift, size - 1)
@@ -95,8 +97,8 @@ class HashedIdentities:
         self = cls()
         pairs = list(parts)
         if pairs:
-            numbers = np.concatenate([part[0] for part in pairs]).astype("<i8")
-            slots = np.concatenate([part[1] for part in pairs]).astype("<i8")
+            numbers = np.concatenate([part[0] for part in pairs]).astype("<i8", copy=False)
+            slots = np.concatenate([part[1] for part in pairs])
             self._fill(*_last_of_each(numbers, slots))
         return self
 
@@ -179,4 +181,4 @@ def _last_of_each(numbers: Array, slots: Array) -> tuple[Array, Array]:
     slots = slots[order]
     # A number below 1 is none, whatever the file says.
     keep = (slots != 0) & (numbers > 0)
-    return numbers[keep], slots[keep]
+    return (numbers, slots) if keep.all() else (numbers[keep], slots[keep])

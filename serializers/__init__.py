@@ -15,8 +15,9 @@ b'{"name":"Paris","tags":["river"]}'
 City(name='Paris', tags=['river'], id=7)
 """
 
+from memdb.serializers._compare import is_current
 from memdb.serializers._enums import by_name
-from memdb.serializers._evolve import Evolution, is_current, make_decoder
+from memdb.serializers._evolve import Evolution, make_decoder
 from memdb.serializers._exact import MAX_DEPTH
 from memdb.serializers._protocol import Codec, Serializer
 from memdb.serializers._registry import get_serializer, is_harmless, register

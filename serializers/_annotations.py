@@ -17,6 +17,8 @@ from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Any
 
+from memdb.serializers._stack import pass_on
+
 
 def annotations_of(cls: Any, arguments: tuple[Any, ...] = ()) -> dict[str, Any]:
     """Return the resolved annotations of a class, ``Annotated`` and all, by name.
@@ -30,7 +32,8 @@ def annotations_of(cls: Any, arguments: tuple[Any, ...] = ()) -> dict[str, Any]:
     """
     try:
         found = typing.get_type_hints(cls, include_extras=True)
-    except Exception:
+    except Exception as error:
+        pass_on(error)
         # An annotation may name what exists only for type checkers, or only in a function.
         found = dict(_one_by_one(cls))
     variables = _variables(cls, arguments)
@@ -121,7 +124,8 @@ def _one_by_one(cls: type) -> Iterator[tuple[str, Any]]:
                 # What stands in the class comes first, then its module, then type checkers'.
                 hints = typing.get_type_hints(holder, scope, names, include_extras=True)
                 yield name, hints[name]
-            except Exception:
+            except Exception as error:
+                pass_on(error)
                 yield name, Any
 
 

@@ -81,6 +81,11 @@ def is_plain_name(name: str) -> bool:
     return name.isascii() and name.isidentifier() and not keyword.iskeyword(name)
 
 
+def safe_name(text: str) -> str:
+    """Return a text as a class can be named; only what nobody calls a class is changed."""
+    return text.encode("utf-8", "replace").decode().replace("\0", "?")
+
+
 def assignments(shape: Shape, values: Mapping[str, str], namespace: dict[str, Any]) -> list[str]:
     """Return the source lines that make a record ``o`` from the expressions of its values.
 

@@ -69,6 +69,7 @@ from memdb.serializers._shape import (
     strip,
     type_text,
 )
+from memdb.serializers._stack import pass_on
 from memdb.serializers._writer import (
     NamedDict,
     WorldRecord,
@@ -482,7 +483,8 @@ def _member_of_value(cls: type[enum.Enum], value: Any) -> Any:
         member = cls(value)
         # True is no 1 here.
         is_other = type(member.value) is not type(value) and bool(member.value == value)
-    except Exception:
+    except Exception as error:
+        pass_on(error)
         return None
     return None if is_other else member
 

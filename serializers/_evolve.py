@@ -10,19 +10,18 @@ refuses a record.
 from __future__ import annotations
 
 import copy
-import enum
-import typing
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from memdb.errors import ConfigError, DecodeError
 from memdb.serializers._build import Builder, Trail
+from memdb.serializers._compare import has_classes, is_fast, is_same_form
 from memdb.serializers._convert import Converter
-from memdb.serializers._enums import is_by_name
 from memdb.serializers._fit import Fit, fit_of
 from memdb.serializers._generate import GeneratedSerializer
 from memdb.serializers._pickle import PickleSerializer
+from memdb.serializers._pickled import forgetter
 from memdb.serializers._plan import mentions_any
 from memdb.serializers._protocol import Serializer
 from memdb.serializers._pydantic import (
@@ -36,12 +35,11 @@ from memdb.serializers._shape import (
     IMMUTABLE,
     FieldShape,
     Shape,
-    is_union,
     reachable,
     shape_of,
 )
+from memdb.serializers._stack import pass_on
 from memdb.serializers._writer import (
-    WorldRecord,
     as_dicts,
     as_plain,
     fields_of_writer,
@@ -178,121 +176,6 @@ def _name(function: Any) -> str:
     return str(getattr(function, "__qualname__", type(function).__name__))
 
 
-# -- comparing schemas -------------------------------------------------------------------------
-
-
-def is_current(schema: Mapping[str, Any], writer: Mapping[str, Any]) -> bool:
-    """Return whether records of a writer are as they would be written now.
-
-    Args:
-        schema: The writer schema of the class of now.
-        writer: The one that the records were written with. If it is of a file that knows nothing of
-            nested classes, they are taken to be the same.
-
-    Raises:
-        DecodeError: The schema of the writer is none.
-    """
-    with understanding(writer):
-        return (
-            all(schema.get(key) == writer.get(key) for key in ("serializer", "tag"))
-            and _is_same_form(schema, writer)
-            and schema.get("version", 1) == writer.get("version", 1)
-            and schema["fields"] == writer["fields"]
-        )
-
-
-def _is_same_form(schema: Mapping[str, Any], writer: Mapping[str, Any]) -> bool:
-    """Whether two schemas say the same of the fields, whatever their order."""
-    if (schema["kind"] == "dict") != (writer["kind"] == "dict"):
-        return False
-    if dict(schema["fields"]) != dict(writer["fields"]):
-        return False
-    if "records" not in writer and "enums" not in writer:
-        return True
-    return all(schema.get(key, {}) == writer.get(key, {}) for key in ("records", "enums"))
-
-
-def _is_fast(theirs: Shape, ours: Shape, renames: Mapping[str, str]) -> bool:
-    """Whether the generated decoder reads all that a writer may have packed without names.
-
-    Args:
-        theirs: The world of the writer.
-        ours: The world of the class of now, so that both come from texts.
-        renames: The field names that have changed.
-    """
-    annotations = {field.name: field.annotation for field in ours.fields}
-    for one in theirs.fields:
-        name = renames.get(one.name, one.name)
-        if name not in annotations:
-            continue
-        now = annotations[name]
-        if is_union(now) and not is_union(one.annotation):
-            others = [part for part in typing.get_args(now) if part is not type(None)]
-            now = others[0] if len(others) == 1 else now
-        if not (_is_like(one.annotation, now, {}) or _says_more(one.annotation, now)):
-            return False
-    return True
-
-
-def _is_like(theirs: Any, ours: Any, seen: dict[tuple[Any, Any], bool]) -> bool:
-    """Whether two annotations of two worlds lead to the same bytes."""
-    if theirs is ours or theirs == ours:
-        return True
-    if (theirs, ours) in seen:
-        return True
-    if typing.get_args(theirs) or typing.get_args(ours):
-        parts, other_parts = typing.get_args(theirs), typing.get_args(ours)
-        return (
-            (typing.get_origin(theirs) == typing.get_origin(ours) or is_union(theirs))
-            and is_union(theirs) == is_union(ours)
-            and len(parts) == len(other_parts)
-            and all(_is_like(a, b, seen) for a, b in zip(parts, other_parts, strict=True))
-        )
-    if not isinstance(theirs, type) or not isinstance(ours, type):
-        return False
-    if issubclass(theirs, enum.Enum) and issubclass(ours, enum.Enum):
-        return _packing(theirs) == _packing(ours)
-    if not (issubclass(theirs, WorldRecord) and issubclass(ours, WorldRecord)):
-        return False
-    seen[theirs, ours] = True
-    now = ours.__annotations__
-    return all(
-        _is_like(annotation, now[name], seen)
-        for name, annotation in theirs.__annotations__.items()
-        if name in now
-    )
-
-
-def _says_more(theirs: Any, ours: Any) -> bool:
-    """Whether the writer's type stands in for what the annotation of now leaves open."""
-    if mentions_any(theirs) or _has_classes(theirs):
-        return False
-    if ours is Any:
-        return True
-    if theirs == ours:
-        return True
-    origin = typing.get_origin(theirs)
-    parts, other_parts = typing.get_args(theirs), typing.get_args(ours)
-    if origin is None or is_union(theirs) or origin is not (typing.get_origin(ours) or ours):
-        return False
-    return not other_parts or (
-        len(parts) == len(other_parts)
-        and all(_says_more(a, b) for a, b in zip(parts, other_parts, strict=True))
-    )
-
-
-def _has_classes(annotation: Any) -> bool:
-    if isinstance(annotation, type) and issubclass(annotation, enum.Enum | WorldRecord):
-        return True
-    return any(_has_classes(part) for part in typing.get_args(annotation))
-
-
-def _packing(cls: type[enum.Enum]) -> object:
-    """Return what tells apart the ways in which an Enum class may be packed."""
-    types = {type(member.value) for member in cls}
-    return issubclass(cls, enum.Flag), is_by_name(cls), types if len(types) == 1 else None
-
-
 # -- decoders ----------------------------------------------------------------------------------
 
 
@@ -321,19 +204,21 @@ def _decoder(
     serializer: Serializer, shape: Shape, writer: Mapping[str, Any], evolution: Evolution
 ) -> Decode:
     ours = writer_schema(shape, serializer)
-    is_same = _is_same_form(ours, writer)
+    is_same = is_same_form(ours, writer)
     functions = evolution.functions_for(writer, is_same=is_same)
     renames = renames_for(shape, writer, evolution)
     carried = carried_names(shape, writer, evolution)
     if shape.kind == "dict":
-        is_declared = functions or renames or carried
+        is_declared = bool(functions or renames or carried)
         if not is_declared and (is_same or not shape.fields):
             return serializer.codec(shape, writer).decode
         return _Path(serializer, shape, ours, writer, evolution, functions).decode
     before = {evolution.new_name(name): text for name, text in writer["fields"]}
     retyped = [n for n, text in ours["fields"] if before.get(n, text) != text]
     if not isinstance(serializer, GeneratedSerializer):
-        is_declared = functions or renames or any(name in evolution.converters for name in retyped)
+        is_declared = bool(functions or renames) or any(
+            name in evolution.converters for name in retyped
+        )
         is_ours = isinstance(serializer, PickleSerializer)
         if is_declared or (is_ours and (retyped or writer["kind"] == "dict")):
             return _Path(serializer, shape, ours, writer, evolution, functions).decode
@@ -347,7 +232,7 @@ def _decoder(
         functions
         or writer["kind"] == "dict"
         or any(name in evolution.converters for name in retyped)
-        or not _is_fast(path.world, shape_of_writer(ours, identity=None), renames)
+        or not is_fast(path.world, shape_of_writer(ours, identity=None), renames)
     ):
         return path.decode
     return serializer.decoder(shape, writer, renames, path.decode_after, carried, path.decode)
@@ -367,9 +252,7 @@ def renames_for(shape: Shape, writer: Mapping[str, Any], evolution: Evolution) -
     return renames
 
 
-def carried_names(
-    shape: Shape, writer: Mapping[str, Any], evolution: Evolution
-) -> frozenset[str]:
+def carried_names(shape: Shape, writer: Mapping[str, Any], evolution: Evolution) -> frozenset[str]:
     """Return the names that a program declares something of and the writer's schema lacks.
 
     An older program may have carried fields of a newer one over into its payloads, so these have
@@ -419,6 +302,7 @@ class _Path:
         self._is_dict = writer["kind"] == "dict"
         self._converter = Converter(shape)
         self._build = None if shape.kind == "dict" else Builder(shape, is_root=True)
+        self._forget: Callable[[Mapping[str, Any]], None] | None = None
         if "records" not in writer and "enums" not in writer:
             # A file of before they were described: taken to be as they are now.
             writer = {**{key: ours.get(key, {}) for key in ("records", "enums")}, **writer}
@@ -431,6 +315,7 @@ class _Path:
             # Its nested records are of classes of now.
             fields = fields_of_writer(writer, reachable(shape))
             read = serializer.reader(shape, writer)
+            self._forget = forgetter(shape, serializer, writer)
             self._read = lambda data, identity: read(data)
         else:
             plain = replace(shape_of(None), identity=None)
@@ -456,7 +341,7 @@ class _Path:
             evolution.new_name(one.name): one.annotation
             for one in fields
             if evolution.new_name(one.name) not in self._retyped
-            and not _has_classes(one.annotation)
+            and not has_classes(one.annotation)
             and not mentions_any(one.annotation)
         }
 
@@ -499,6 +384,7 @@ class _Path:
         except DecodeError:
             raise
         except Exception as error:
+            pass_on(error)
             raise DecodeError(
                 f"the stored record can't be made into {self._shape.name} "
                 f"({type(error).__name__}). Change it in a function declared as upgrade= or in "
@@ -547,6 +433,7 @@ class _Path:
         try:
             result = function(record)
         except Exception as error:
+            pass_on(error)
             raise DecodeError(
                 f"{label} raised {type(error).__name__} for a stored record. It must take every "
                 "record of a lower version, or of another form of the class."
@@ -591,6 +478,8 @@ class _Path:
                 made[one.name] = self._converter.default(one, self._shape.name, trail)
         if self._shape.kind == "pydantic":
             made |= self._state(values)
+        if self._forget is not None:
+            self._forget(made)
         return self._build(made, identity)
 
     def _state(self, values: dict[str, tuple[Any, Any]]) -> dict[str, Any]:
@@ -634,6 +523,7 @@ class _Path:
         try:
             value = _own(converter(as_dicts(value)))
         except Exception as error:
+            pass_on(error)
             raise DecodeError(
                 f"{one.name}: converters[{one.name!r}]={_name(converter)} raised "
                 f"{type(error).__name__} for a stored value of type "
@@ -696,6 +586,7 @@ def _is_equal(one: Any, other: Any) -> bool:
         return len(one) == len(other) and all(map(_is_equal, one, other))
     try:
         return one is other or bool(one == other)
-    except Exception:
+    except Exception as error:
+        pass_on(error)
         # An array, say, that has no truth.
         return False

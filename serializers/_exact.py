@@ -62,6 +62,7 @@ from memdb.serializers._numpy import (
 )
 from memdb.serializers._pydantic import unusual_state
 from memdb.serializers._shape import Shape, kind_of, reachable, shape_of
+from memdb.serializers._stack import pass_on
 
 #: How deep lists, dicts, sets, tuples and records may be nested in each other.
 MAX_DEPTH = 64
@@ -160,6 +161,7 @@ class ExactTier:
         except DecodeError:
             raise
         except Exception as error:
+            pass_on(error)
             raise _unreadable(error) from error
         return build(values, identity)
 
@@ -201,6 +203,7 @@ class ExactTier:
         except DecodeError:
             raise
         except Exception as error:
+            pass_on(error)
             raise _unreadable(error) from error
 
     # -- to plain
@@ -261,7 +264,7 @@ class ExactTier:
 
     def _dict_to(self, value: dict[Any, Any], trail: Trail, depth: int) -> Any:
         depth = self._enter(value, trail, depth)
-        if all(type(key) is str and _is_valid(key) for key in value):
+        if all(type(key) is str and is_valid_text(key) for key in value):
             return {k: self.to_plain(v, (trail, key_place(k)), depth) for k, v in value.items()}
         return ["dict", *self._pairs(value, trail, depth)]
 
@@ -317,14 +320,14 @@ class ExactTier:
     def _record_to(self, name: str, cls: type) -> _ToPlain:
         shape = shape_of(cls)
         names = tuple(field.name for field in shape.fields)
-        is_model = shape.kind == "pydantic"
+        is_model, is_tuple = shape.kind == "pydantic", shape.kind == "namedtuple"
 
         def convert(value: Any, trail: Trail, depth: int) -> Any:
             depth = self._enter(value, trail, depth)
             fields = {}
-            for field in names:
+            for number, field in enumerate(names):
                 inner = (trail, f".{field}")
-                item = get_attribute(value, field, inner)
+                item = value[number] if is_tuple else get_attribute(value, field, inner)
                 fields[field] = self.to_plain(item, inner, depth)
             if is_model:
                 fields |= self._state_to(value, None, trail, depth)
@@ -390,7 +393,10 @@ class ExactTier:
         if tag == "enum name":
             return member_of(cls, content)
         if tag == "enum":
-            return cls(self._from(content))
+            value = self._from(content)
+            if self._make_foreign is not None and not _is_value_of(cls, value):
+                return self._make_foreign(tag, name, None, value)
+            return cls(value)
         build = self._builders.get(cls)
         if build is None:
             build = self._builders[cls] = Builder(shape_of(cls))
@@ -429,6 +435,15 @@ def _unreadable(error: Exception) -> DecodeError:
     )
 
 
+def _is_value_of(cls: Any, value: Any) -> bool:
+    """Whether an Enum class, made from what a file says of it, has a member of this value."""
+    try:
+        cls(value)
+    except ValueError:
+        return False
+    return True
+
+
 def _refusal(value: Any, trail: Trail, why: str) -> EncodeError:
     """Return the error for a value that can't be stored; ``why`` ends with what to do."""
     path = path_text(trail)
@@ -438,7 +453,7 @@ def _refusal(value: Any, trail: Trail, why: str) -> EncodeError:
     )
 
 
-def _is_valid(text: str) -> bool:
+def is_valid_text(text: str) -> bool:
     """Whether a string can be UTF-8: it holds no lone surrogate."""
     if text.isascii():
         return True
@@ -474,7 +489,7 @@ def _float_from(text: str) -> float:
 
 
 def _text_to(value: str) -> Any:
-    if _is_valid(value):
+    if is_valid_text(value):
         return value
     return ["str", base64.b64encode(value.encode("utf-8", "surrogatepass")).decode()]
 

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Literal, NoReturn
 
 import msgspec
 
-from memdb.errors import DecodeError, EncodeError, RecordTypeError
+from memdb.errors import DecodeError, EncodeError, MemdbError, RecordTypeError
 from memdb.serializers._build import (
     Builder,
     assignments,
@@ -41,6 +41,7 @@ from memdb.serializers._plan import (
 from memdb.serializers._protocol import Codec
 from memdb.serializers._pydantic import FIELDS_SET, usual_check
 from memdb.serializers._shape import FieldShape, Shape, type_text
+from memdb.serializers._stack import pass_on
 from memdb.serializers._writer import (
     as_dicts,
     foreign_value,
@@ -63,6 +64,9 @@ NOT_NATIVE = (
     AttributeError,
     RecursionError,
 )
+
+# What a packer raises for what it can't hold at all; that of orjson is a TypeError.
+UNPACKABLE = (TypeError, ValueError, OverflowError, RecursionError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,7 +203,8 @@ def make_codec(
         codec = _dict_codec(shape, form)
         # A TypedDict's own records need no other decoder; without it, its classes are missing.
         is_own = writer is None or (writer["kind"] == "dict" and bool(shape.fields))
-        if writer is None or is_own or not writer["fields"]:
+        is_open = writer is not None and writer["kind"] == "dict" and not writer["fields"]
+        if writer is None or is_own or is_open:
             return codec
         return GeneratedCodec(codec.encode, dict_decoder(shape, writer, form, layout))
     codec = _RecordCodec(shape, None, form, layout).make()
@@ -224,6 +229,7 @@ def dict_decoder(
         except DecodeError:
             raise
         except Exception as error:
+            pass_on(error)
             # A record in a set that holds what can't be in one, as its own class could.
             raise DecodeError(
                 f"the record can't be shown as a dict ({type(error).__name__}). Open the "
@@ -460,6 +466,7 @@ class _RecordCodec:
         except DecodeError:
             raise
         except Exception as error:
+            pass_on(error)
             self._refuse(error)
 
     def decode_dict(self, data: bytes, identity: int) -> dict[str, Any]:
@@ -479,6 +486,7 @@ class _RecordCodec:
         except DecodeError:
             raise
         except Exception as error:
+            pass_on(error)
             raise DecodeError(_NO_DICT) from error
         raise DecodeError(_NO_DICT)
 
@@ -611,6 +619,7 @@ def _dict_codec(shape: Shape, form: Format) -> GeneratedCodec:
         except DecodeError:
             raise
         except Exception as error:
+            pass_on(error)
             raise DecodeError(_NO_DICT) from error
         if type(record) is not dict:
             raise DecodeError(_NO_DICT)
@@ -642,7 +651,11 @@ def encode_exactly(form: Format, make_plain: Callable[[], Any], record: Any = No
     try:
         plain = make_plain()
         return form.encode_exact(plain)
-    except (ValueError, OverflowError, RecursionError) as error:
+    except MemdbError:
+        raise
+    except UNPACKABLE as error:
+        # A packer may run out of stack, too.
+        pass_on(error)
         name = _unpackable(form, plain)
         what = "the record" if name is None else f"{name}: a value{_type_of(record, name)}"
         raise EncodeError(
@@ -657,7 +670,7 @@ def _unpackable(form: Format, plain: Any) -> str | None:
     for name, item in plain.items() if type(plain) is dict else ():
         try:
             form.encode_exact(item)
-        except (ValueError, OverflowError, RecursionError):
+        except UNPACKABLE:
             return str(name)
     return None
 

@@ -47,7 +47,8 @@ def _natural_of(digits: str) -> int:
     if len(digits) <= _SAFE_DIGITS:
         return int(digits)
     half = len(digits) // 2
-    return _natural_of(digits[:-half]) * 10**half + _natural_of(digits[-half:])
+    power: int = 10**half
+    return _natural_of(digits[:-half]) * power + _natural_of(digits[-half:])
 
 
 def _retrying_decoder(wire: Any) -> Callable[[bytes], Any]:

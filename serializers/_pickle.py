@@ -19,11 +19,12 @@ from zoneinfo import ZoneInfo
 from memdb.errors import DecodeError, EncodeError, RecordTypeError
 from memdb.serializers._build import Builder, full_name, get_attribute
 from memdb.serializers._generate import GeneratedCodec, compiled, wrong_class
-from memdb.serializers._pickled import changed_member, comes_back, completer, lost_in
+from memdb.serializers._pickled import changed_member, comes_back, completer, forgetter, lost_in
 from memdb.serializers._plan import attribute
 from memdb.serializers._protocol import Codec
 from memdb.serializers._pydantic import unusual_state
 from memdb.serializers._shape import IMMUTABLE, Shape, reachable, strip
+from memdb.serializers._stack import pass_on
 from memdb.serializers._writer import understanding
 
 # Do not change: part of the file format.
@@ -49,6 +50,7 @@ class PickleSerializer:
         build = None if is_dict else Builder(shape, is_root=True)
         encode = _dict_encoder(shape) if is_dict else _encoder(shape)
         read = self.reader(shape, writer)
+        forget = None if writer is None else forgetter(shape, self, writer)
         written = [] if writer is None else [name for name, _ in writer["fields"]]
         tag = writer.get("tag") if is_dict and writer is not None else None
         # A typed record's own field of that name goes before the identity, which it has not.
@@ -63,10 +65,13 @@ class PickleSerializer:
                     values[key] = identity
                 return values
             try:
+                if forget is not None:
+                    forget(values)
                 return build(values, identity)
             except DecodeError:
                 raise
             except Exception as error:
+                pass_on(error)
                 raise _wrong(shape.name, error) from error
 
         return GeneratedCodec(encode, decode)
@@ -90,6 +95,7 @@ class PickleSerializer:
             except DecodeError:
                 raise
             except Exception as error:
+                pass_on(error)
                 raise _wrong(shape.name, error) from error
             return values
 
@@ -164,6 +170,7 @@ def _pickle(values: dict[Any, Any]) -> bytes:
     try:
         return pickle.dumps(values, PROTOCOL)
     except Exception as error:
+        pass_on(error)
         _refuse(values, error)
 
 
@@ -179,18 +186,19 @@ def _checked(values: Mapping[Any, Any], data: bytes) -> bytes:
     try:
         pickle.loads(data)
     except Exception as error:
+        pass_on(error)
         path, why = lost_in(data) or ("", f"it raises {type(error).__name__}")
         raise EncodeError(
             f"{path or 'the record'}: what pickle makes of the value can't be unpickled: {why}. "
             f"{_ADVICE}",
             field=path,
         ) from error
-    path = changed_member(values)
-    if path is not None:
+    changed = changed_member(values)
+    if changed is not None:
         raise EncodeError(
-            f"{path}: pickle looks the member of an Enum class up by its value, and this value "
+            f"{changed}: pickle looks the member of an Enum class up by its value, and this value "
             f"leads to another one. {_ADVICE}",
-            field=path,
+            field=changed,
         )
     return data
 
@@ -199,7 +207,7 @@ _ADVICE = "Convert the value, or mark its class with memdb.by_name if it is an E
 
 
 # What pickle is known to give back, datetimes with one of these zones too.
-_SURE = IMMUTABLE | {bytearray, timezone, ZoneInfo}
+_SURE: frozenset[type] = IMMUTABLE | {bytearray, timezone, ZoneInfo}
 _MOMENTS, _ZONES = {datetime, time}, {type(None), timezone, ZoneInfo}
 
 
@@ -207,12 +215,12 @@ def _is_sure_moment(value: Any) -> bool:
     return type(value) in _MOMENTS and type(value.tzinfo) in _ZONES
 
 
-def _sure_types(shape: Shape) -> set[type]:
+def _sure_types(shape: Shape) -> frozenset[type]:
     """Return the types of values that pickle gives back without doubt.
 
     Annotations are trusted for what is inside lists, tuples, dicts and sets.
     """
-    members = {
+    members: set[type] = {
         cls
         for cls in reachable(shape).values()
         if issubclass(cls, enum.Enum) and all(map(comes_back, cls.__members__.values()))
@@ -224,7 +232,7 @@ def _sure_types(shape: Shape) -> set[type]:
     return sure
 
 
-def _has_only(annotation: Any, leaves: set[type]) -> bool:
+def _has_only(annotation: Any, leaves: frozenset[type]) -> bool:
     """Whether an annotation leads to nothing but some types and builtin containers of them."""
     annotation = strip(annotation)
     parts = typing.get_args(annotation)
@@ -246,6 +254,7 @@ def _values_of(name: str, data: bytes) -> dict[str, Any]:
         if type(values) is not dict:
             raise TypeError("the pickle holds no dict of fields")
     except Exception as error:
+        pass_on(error)
         lost = lost_in(data)
         if lost is None:
             raise _wrong(name, error) from error

@@ -19,6 +19,7 @@ from memdb.errors import DecodeError, RecordTypeError
 from memdb.serializers._build import Trail, force_setattr, key_place, path_text
 from memdb.serializers._enums import is_by_name, member_of
 from memdb.serializers._shape import IMMUTABLE, FieldShape, Shape, kind_of, shape_of
+from memdb.serializers._stack import pass_on
 from memdb.serializers._writer import writer_schema
 
 _SEQUENCES, _SETS = (list, tuple, deque), (set, frozenset)
@@ -57,9 +58,13 @@ def _parts(trail: Trail, value: Any) -> Iterator[tuple[Trail, Any]]:
             yield (trail, "{}"), item
 
 
-@lru_cache(maxsize=1024)
-def _shape_of(cls: type) -> Shape | None:
+def _shape_of(cls: Any) -> Shape | None:
     """Return the shape of a class, None if it is no record class."""
+    return _remembered_shape(cls)
+
+
+@lru_cache(maxsize=1024)
+def _remembered_shape(cls: Any) -> Shape | None:
     if kind_of(cls) is None:
         return None
     try:
@@ -105,12 +110,52 @@ def completer(
     return complete
 
 
+def forgetter(
+    shape: Shape, serializer: Any, writer: Mapping[str, Any]
+) -> Callable[[Mapping[str, Any]], None] | None:
+    """Return what takes fields that their classes have no more from a writer's nested records.
+
+    A pickle brings them back as attributes, and with the next copy of the record they are gone:
+    what a program stores must not depend on whether there was one.
+
+    Args:
+        shape: The class as it is now.
+        serializer: That for pickles.
+        writer: The schema that the pickles were written with.
+
+    Returns:
+        A function of the values by name; None where no class has lost a field.
+    """
+    before = writer.get("records", {})
+    if shape.kind == "dict" or writer_schema(shape, serializer).get("records", {}) == before:
+        return None
+
+    def forget(values: Mapping[str, Any]) -> None:
+        for _, value in _walk(values):
+            nested = _shape_of(type(value))
+            attributes = getattr(value, "__dict__", None)
+            if nested is None or type(attributes) is not dict:
+                continue
+            own = {field.name for field in nested.fields}
+            for name in _names_before(nested.cls, before):
+                if name not in own:
+                    attributes.pop(name, None)
+                    if nested.kind == "pydantic":
+                        value.__pydantic_fields_set__.discard(name)
+
+    return forget
+
+
 def _begins_with(shape: Shape, before: Mapping[str, Any]) -> bool:
     """Whether the fields of a class begin with those that it had, if that is known."""
-    cls = shape.cls
-    fields = before.get(f"{cls.__module__}.{cls.__qualname__}", before.get(cls.__qualname__, []))
-    names = [name for name, _ in fields]
+    names = _names_before(shape.cls, before)
     return [field.name for field in shape.fields][: len(names)] == names
+
+
+def _names_before(cls: type, before: Mapping[str, Any]) -> list[str]:
+    """Return the fields that a class had, as far as a writer's schema says."""
+    fields = before.get(f"{cls.__module__}.{cls.__qualname__}", before.get(cls.__qualname__, []))
+    return [name for name, _ in fields]
 
 
 def _is_by_position(record: Any) -> bool:
@@ -170,7 +215,8 @@ def lost_in(data: bytes) -> tuple[str, str] | None:
             for trail, value in _walk(values)
             if isinstance(value, _Lost)
         )
-    except Exception:
+    except Exception as error:
+        pass_on(error)
         return None
 
 
@@ -187,7 +233,8 @@ def comes_back(member: enum.Enum) -> bool:
     """Whether pickle gives a member of an Enum class back: it is looked up by its value."""
     try:
         return pickle.loads(pickle.dumps(member)) is member
-    except Exception:
+    except Exception as error:
+        pass_on(error)
         return False
 
 

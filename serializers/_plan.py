@@ -21,11 +21,12 @@ from uuid import UUID
 import msgspec
 
 from memdb.errors import RecordTypeError
-from memdb.serializers._build import assignments, is_plain_name
+from memdb.serializers._build import assignments, is_plain_name, safe_name
 from memdb.serializers._enums import is_by_name
-from memdb.serializers._exact import MAX_DEPTH
+from memdb.serializers._exact import MAX_DEPTH, is_valid_text
 from memdb.serializers._pydantic import usual_check
 from memdb.serializers._shape import FieldShape, Shape, is_union, kind_of, shape_of, strip
+from memdb.serializers._stack import pass_on
 
 Form = Literal["msgpack", "json"]
 Expression = Callable[[str], str]
@@ -188,7 +189,7 @@ class Planner:
         if is_by_name(cls) or issubclass(cls, enum.Flag):
             return self._converted_enum(cls)
         if all(type(value) is int and value in _INT_RANGE for value in values) or all(
-            type(value) is str for value in values
+            type(value) is str and is_valid_text(value) for value in values
         ):
             return self._typed(cls)
         return self._any()
@@ -459,7 +460,7 @@ def mirror(
         definitions.append((*definition, msgspec.UNSET) if optional else definition)
     # A default may come before a required field, which only keyword fields may.
     return msgspec.defstruct(
-        shape.name,
+        safe_name(shape.name),
         definitions,
         rename={f"f{number}": field.name for number, field in enumerate(fields)},
         gc=False,
@@ -496,7 +497,8 @@ def _is_known_to_msgspec(cls: Any) -> bool:
     """Whether msgspec can resolve the annotations of a Struct by itself."""
     try:
         msgspec.msgpack.Decoder(cls)
-    except Exception:
+    except Exception as error:
+        pass_on(error)
         return False
     return True
 

@@ -9,11 +9,14 @@ import dataclasses
 import datetime
 import decimal
 import enum
+import fractions
 import ipaddress
+import pathlib
 import sys
 import types
 import typing
 import uuid
+import zoneinfo
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -56,6 +59,21 @@ IMMUTABLE = frozenset(
         ipaddress.IPv6Address,
     }
 )
+
+#: The types that a type text names without their modules, beside the classes of the program.
+STANDARD_TYPES: tuple[type, ...] = (
+    *(bool, int, float, complex, str, bytes, bytearray, list, tuple, set, frozenset, dict),
+    *(datetime.date, datetime.time, datetime.datetime, datetime.timedelta),
+    *(datetime.timezone, zoneinfo.ZoneInfo, decimal.Decimal, fractions.Fraction, uuid.UUID),
+    *(ipaddress.IPv4Address, ipaddress.IPv4Network, ipaddress.IPv4Interface),
+    *(ipaddress.IPv6Address, ipaddress.IPv6Network, ipaddress.IPv6Interface),
+    *(pathlib.Path, pathlib.PurePath, pathlib.PosixPath, pathlib.PurePosixPath),
+    *(pathlib.WindowsPath, pathlib.PureWindowsPath),
+)
+# These say less, and a class of the program's may not be taken for them either.
+_TAKEN = {cls.__name__ for cls in STANDARD_TYPES} | {
+    *("Any", "Counter", "Literal", "OrderedDict", "deque", "ndarray", "object", "range"),
+}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -255,7 +273,7 @@ def reachable(shape: Shape, *, is_declared: bool = False) -> dict[str, type]:
 
     So do the classes derived from these, as far as they are defined by now, and those that
     `Shape.aliases` lead to. Only these can be named by a payload. A name is the qualified name of
-    the class, with the module before it where two classes share one.
+    the class, with the module before it where two classes, or one and a standard type, share one.
 
     Args:
         shape: The record class.
@@ -345,7 +363,7 @@ class _Visitor:
         names: dict[str, type] = {}
         for cls in kept:
             name = cls.__qualname__
-            is_only = (named if self._found[cls] else every)[name] == 1
+            is_only = (named if self._found[cls] else every)[name] == 1 and name not in _TAKEN
             names[name if is_only else f"{cls.__module__}.{name}"] = cls
         return names
 

@@ -20,6 +20,7 @@ from memdb.serializers._pickle import PROTOCOL, PickleSerializer
 from memdb.serializers._protocol import Serializer
 from memdb.serializers._pydantic import EXTRA, FIELDS_SET, STATE_NAMES, allows_extra
 from memdb.serializers._shape import Shape, kind_of, reachable, shape_of
+from memdb.serializers._stack import pass_on
 from memdb.serializers._writer import shape_of_writer, understanding, writer_schema
 
 # Where an unknown field is: from the outermost field to it, each step the container that it is
@@ -136,6 +137,7 @@ class _Exact:
         except DecodeError:
             raise
         except Exception as error:
+            pass_on(error)
             raise DecodeError(
                 "the payload holds fields that the class does not have, and that can't be read "
                 f"({type(error).__name__}). It was not written by memdb."
@@ -298,6 +300,7 @@ class _Pickled:
         try:
             return pickle.dumps(values, PROTOCOL)
         except Exception as error:
+            pass_on(error)
             raise EncodeError(
                 f"the unknown fields of the record can't be pickled again ({type(error).__name__})."
                 " Update it with the program that has written them."

@@ -8,29 +8,30 @@ them. `as_plain` turns what they give into dicts and values.
 from __future__ import annotations
 
 import ast
-import contextlib
-import datetime
-import decimal
 import enum
-import fractions
 import functools
-import ipaddress
-import operator
-import pathlib
 import re
-import uuid
-import zoneinfo
 from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Literal, Union
 
 from memdb.errors import DecodeError, EncodeError, MemdbError, RecordTypeError
+from memdb.serializers._build import safe_name
 from memdb.serializers._enums import by_name, is_by_name
 from memdb.serializers._exact import ExactTier
 from memdb.serializers._protocol import Serializer
 from memdb.serializers._pydantic import EXTRA, FIELDS_SET, further_values
-from memdb.serializers._shape import IMMUTABLE, FieldShape, Shape, reachable, shape_of, type_text
+from memdb.serializers._shape import (
+    IMMUTABLE,
+    STANDARD_TYPES,
+    FieldShape,
+    Shape,
+    reachable,
+    shape_of,
+    type_text,
+)
+from memdb.serializers._stack import pass_on
 
 
 def writer_schema(
@@ -112,6 +113,7 @@ def understanding(writer: Mapping[str, Any] | None) -> Iterator[None]:
     except MemdbError:
         raise
     except Exception as error:
+        pass_on(error)
         if writer is None:
             raise
         raise DecodeError(
@@ -132,7 +134,10 @@ ABSENT = _Absent.ABSENT
 
 
 class WorldRecord(tuple[Any, ...]):
-    """A nested record of a class that only the writer knew; a tuple of its fields' values."""
+    """A nested record of a class that only the writer knew; a tuple of its fields' values.
+
+    They are no attributes, as their names may be any.
+    """
 
     __slots__ = ()
     _fields: tuple[str, ...]
@@ -144,10 +149,7 @@ class WorldRecord(tuple[Any, ...]):
 
 
 def items_present(record: WorldRecord) -> Iterable[tuple[str, Any]]:
-    """Return the fields that a stored record has.
-
-    No method: a record has its fields as attributes, which may have any names.
-    """
+    """Return the fields that a stored record has."""
     pairs = zip(record._fields, record, strict=True)
     return [(name, value) for name, value in pairs if value is not ABSENT]
 
@@ -204,16 +206,13 @@ def _value(plain: Any, otherwise: Any, tier: ExactTier) -> Any:
 
 def _world_record(name: str, fields: list[str], base: type = WorldRecord) -> type:
     namespace: dict[str, Any] = {
-        field: property(operator.itemgetter(number)) for number, field in enumerate(fields)
-    }
-    namespace |= {
         "__slots__": (),
         "__qualname__": name,
         "_fields": tuple(fields),
         # Nothing is required here: whether it is, the present class says.
         "_field_defaults": dict.fromkeys(fields, ABSENT),
     }
-    return type(name, (base,), namespace)
+    return type(safe_name(name), (base,), namespace)
 
 
 def _world_enum(name: str, content: Mapping[str, Any], tier: ExactTier) -> Any:
@@ -241,7 +240,8 @@ def _world_enum_of(name: str, members: list[tuple[str, Any]], *, is_flag: bool) 
         return None
     try:
         made = make(name, members, **options)
-    except Exception:
+    except Exception as error:
+        pass_on(error)
         # Names or values that need what the user's class had.
         return None
     made.__qualname__ = name
@@ -374,18 +374,7 @@ def _hashable(value: Any) -> Any:
 
 # -- annotations as text -----------------------------------------------------------------------
 
-_NAMES: dict[str, Any] = {
-    cls.__name__: cls
-    for cls in (
-        *(bool, int, float, complex, str, bytes, bytearray, list, tuple, set, frozenset, dict),
-        *(datetime.date, datetime.time, datetime.datetime, datetime.timedelta),
-        *(datetime.timezone, zoneinfo.ZoneInfo, decimal.Decimal, fractions.Fraction, uuid.UUID),
-        *(ipaddress.IPv4Address, ipaddress.IPv4Network, ipaddress.IPv4Interface),
-        *(ipaddress.IPv6Address, ipaddress.IPv6Network, ipaddress.IPv6Interface),
-        *(pathlib.Path, pathlib.PurePath, pathlib.PosixPath, pathlib.PurePosixPath),
-        *(pathlib.WindowsPath, pathlib.PureWindowsPath),
-    )
-}
+_NAMES: dict[str, Any] = {cls.__name__: cls for cls in STANDARD_TYPES}
 _GENERIC = (list, tuple, set, frozenset, dict)
 
 
@@ -405,7 +394,8 @@ def parse_type(text: str, classes: Mapping[str, type] | None = None) -> Any:
         return Any
     try:
         return _annotation(_parsed(text), classes or {})
-    except (SyntaxError, ValueError, TypeError, RecursionError, MemoryError):
+    except (SyntaxError, ValueError, TypeError, RecursionError, MemoryError) as error:
+        pass_on(error)
         return Any
 
 
@@ -423,8 +413,10 @@ def _by_text(classes: Mapping[str, type]) -> dict[str, type]:
     """Return classes by their names, written as they are when a text has been parsed."""
     texts = {}
     for name, cls in classes.items():
-        with contextlib.suppress(SyntaxError, ValueError, RecursionError, MemoryError):
+        try:
             texts[ast.unparse(_parsed(name))] = cls
+        except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+            pass_on(error)
     return texts
 
 

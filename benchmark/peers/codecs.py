@@ -43,12 +43,12 @@ def _pickled(record: Any) -> bytes:
 
 #: name in the tables -> (class, encode, decode)
 FLOORS: dict[str, tuple[type[Any], Encode, Decode]] = {
-    "msgspec msgpack, Struct": (
+    "bare msgspec msgpack, Struct": (
         ItemStruct,
         msgspec.msgpack.Encoder().encode,
         msgspec.msgpack.Decoder(ItemStruct).decode,
     ),
-    "orjson with conversions, dataclass": (Item, _dump, _load),
-    "pickle.dumps and loads, dataclass": (Item, _pickled, pickle.loads),
-    "pickle.dumps and loads, Struct": (ItemStruct, _pickled, pickle.loads),
+    "bare orjson, dataclass": (Item, _dump, _load),
+    "bare pickle, dataclass": (Item, _pickled, pickle.loads),
+    "bare pickle, Struct": (ItemStruct, _pickled, pickle.loads),
 }

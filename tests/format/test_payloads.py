@@ -178,8 +178,6 @@ def payload_of(spec: str, tier: str, case: Case) -> bytes:
 
 def as_dict(spec: str, schema: dict[str, Any], payload: bytes) -> Any:
     """Return what a collection that was opened by its name gives."""
-    if schema["kind"] != "dict" and not schema["fields"]:
-        return {"id": 7}
     codec = get_serializer(spec).codec(shape_of(None), schema)
     return codec.decode(payload, 7)
 

@@ -134,7 +134,7 @@ NUMPY: list[Any] = [
     *(np.True_, np.int8(-5), np.uint8(255), np.int64(-(2**63)), np.uint64(2**64 - 1)),
     *(np.float16(0.1), np.float32(0.1), np.float64("nan"), np.float64(-0.0), np.float64(1.5)),
     *(np.complex64(1 + 2j), np.complex128(complex(-0.0, math.inf))),
-    *(np.datetime64("2024-05-06T07:08:09.123"), np.datetime64("NaT"), np.timedelta64(5, "m")),
+    *(np.datetime64("2024-05-06T07:08:09.123"), np.datetime64("NaT", "s"), np.timedelta64(5, "m")),
     np.array([1, 2, 3]),
     np.array([[1.5, -0.0], [math.nan, math.inf]]),
     np.array(5, "<u2"),

@@ -240,6 +240,26 @@ def test_records_in_a_nested_typed_dict(spec: str) -> None:
     assert_exact(round_trip(spec, outer(movie, [movie])), outer(movie, [movie]))
 
 
+@pytest.mark.parametrize("depth", [19, 20, 21, 60, 95, 150])
+@pytest.mark.parametrize("form", [list, tuple, frozenset, dict, "optional"])
+def test_annotations_nested_deep(spec: str, form: Any, depth: int) -> None:
+    """An annotation may be nested as deep as it likes, deeper than values may be, too."""
+    annotation: Any = int
+    for _ in range(depth):
+        if form == "optional":
+            annotation = list[annotation] | None
+        else:
+            annotation = dict[str, annotation] if form is dict else form[annotation]
+    cls = make_dataclass("Row", [("a", annotation)])
+    value: Any = {} if form is dict else [] if form == "optional" else form()
+    for _ in range(min(depth, 30) - 1):
+        value = {"k": value} if form is dict else (list if form == "optional" else form)([value])
+    codec = codec_of(spec, cls)
+
+    assert_exact(codec.decode(codec.encode(cls(value)), 7), cls(value))
+    assert_exact(get_cloner("auto", shape_of(cls), codec)(cls(value)), cls(value))
+
+
 # -- generic classes
 
 

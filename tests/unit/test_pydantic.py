@@ -11,8 +11,8 @@ import pydantic
 import pytest
 
 from memdb._cloners import get_cloner
-from memdb.errors import EncodeError
-from memdb.serializers import Codec, get_serializer, shape_of
+from memdb.errors import DecodeError, EncodeError
+from memdb.serializers import Codec, get_serializer, shape_of, writer_schema
 from memdb.serializers._shape import type_text
 from tests.support import kinds
 from tests.support.exact import assert_exact
@@ -114,6 +114,31 @@ def test_extra_values_are_dropped_where_none_are_allowed(spec: str) -> None:
 
     actual = codec_of(spec, closed).decode(data, 1)
     assert (actual.x, actual.__pydantic_extra__) == (1, None)
+
+
+@pytest.mark.parametrize(
+    "state",
+    [
+        *({"__pydantic_fields_set__": bad} for bad in (5, {"x": 1}, ["tuple", "x"], ["list", 1])),
+        *({"__pydantic_extra__": bad} for bad in (5, "x", ["list", "x"], ["dict", [1, 2]])),
+    ],
+    ids=repr,
+)
+def test_state_that_no_model_has(state: dict[str, Any]) -> None:
+    """A payload that says of a model what can't be so is an error, with and without its class."""
+    outer = make_dataclass("Outer", [("inner", OpenModel)])
+    for name in ("binary", "json", "msgpack"):
+        serializer: Any = get_serializer(name)
+        fields = {"x": 1, "color": ["enum", "Color", "red"], **state}
+        nested = {"inner": ["record", "OpenModel", fields]}
+        for cls, plain in ((OpenModel, fields), (outer, nested)):
+            data = serializer.exact_bytes(plain)
+            with pytest.raises(DecodeError):
+                codec_of(name, cls).decode(data, 7)
+            if "__pydantic_extra__" in state:
+                schema = writer_schema(shape_of(cls), serializer)
+                with pytest.raises(DecodeError, match="of a pydantic model what can't be so"):
+                    serializer.codec(shape_of(None), schema).decode(data, 7)
 
 
 def test_private_attributes_are_defaults(spec: str) -> None:

@@ -5,7 +5,7 @@ from collections import OrderedDict
 from dataclasses import dataclass, field, make_dataclass, replace
 from datetime import date
 from decimal import Decimal
-from typing import Any
+from typing import Any, TypedDict
 
 import pydantic
 import pytest
@@ -426,3 +426,170 @@ def test_unknown_fields_in_ordered_dicts(exact_way: Way) -> None:
     actual = changed((exact_way[0], "exact"), record, rename, new=new, old=old)
 
     assert_exact(actual, new("changed", OrderedDict(b=NewStreet("s", 2, Zip("z")))))
+
+
+# -- renamed since
+
+
+@dataclass
+class First:
+    """As the oldest program knows it, which carries the rest over."""
+
+    name: str
+    n: int = 0
+    id: int = 0
+
+
+@dataclass
+class Second:
+    """As a newer program knows it, which has written the record."""
+
+    name: str
+    n: int = 0
+    extra: Any = None
+    mood: Mood | None = None
+    street: Street | None = None
+    cents: int = 0
+    id: int = 0
+
+
+@dataclass
+class Third:
+    """As it is now, with other names."""
+
+    name: str
+    n: int = 0
+    renamed: Any = None
+    feeling: Mood | None = None
+    place: Street | None = None
+    price: float = 0.0
+    id: int = 0
+
+
+RENAMES = {"extra": "renamed", "mood": "feeling", "street": "place", "cents": "price"}
+
+
+def carried_over(spec: str) -> bytes:
+    """Return a payload of First, with the fields in it that only Second has."""
+    record = Second("n", 1, (1, "precious"), Mood.GOOD, Street("s", 2), 150)
+    serializer, schema = get_serializer(spec), schema_of(spec, Second)
+    unknown = unknown_fields(serializer, shape_of(First), schema, Evolution())
+    assert unknown is not None
+    kept = unknown.of(serializer.codec(shape_of(Second)).encode(record))
+    assert kept is not None
+    return unknown.encode(First("n", 2), kept)
+
+
+@pytest.fixture(params=["binary", "json", "msgpack", "pickle"])
+def spec(request: pytest.FixtureRequest) -> str:
+    """A serializer."""
+    return request.param  # type: ignore[no-any-return]
+
+
+def test_what_was_carried_over_is_found_by_its_new_name(spec: str) -> None:
+    """A rename holds for a field that the writer's schema lacks and its payload has."""
+    schema = schema_of(spec, First)
+    read = make_decoder(get_serializer(spec), shape_of(Third), schema, Evolution(renames=RENAMES))
+
+    actual = read(carried_over(spec), 7)
+
+    expected = Third("n", 2, (1, "precious"), Mood.GOOD, Street("s", 2), 150.0, 7)
+    assert_exact(actual, expected)
+    assert_exact(
+        read(get_serializer(spec).codec(shape_of(First)).encode(First("m")), 8), Third("m", id=8)
+    )
+
+
+def test_a_converter_sees_what_was_carried_over(spec: str) -> None:
+    """The value of another type that a payload holds beside its schema is converted."""
+    seen: list[Any] = []
+
+    def in_euros(cents: int) -> float:
+        seen.append(cents)
+        return cents / 100
+
+    declared = Evolution(renames=RENAMES, converters={"price": in_euros, "feeling": in_euros})
+    schema = schema_of(spec, First)
+    read = make_decoder(get_serializer(spec), shape_of(Third), schema, declared)
+
+    actual = read(carried_over(spec), 7)
+
+    assert_exact(actual.price, 1.5)
+    # What fits as it is was not of another type.
+    assert (actual.feeling, seen) == (Mood.GOOD, [150])
+
+
+@pytest.mark.parametrize("spec", ["binary", "json", "msgpack"])
+def test_a_converter_sees_what_was_carried_over_under_its_own_name(spec: str) -> None:
+    """Without a rename too, where the value is not of the type that the field has now."""
+    now = make_dataclass("Now", [("name", str), ("cents", float, 0.0), ("mood", str, "")])
+    declared = Evolution(converters={"cents": lambda cents: cents / 100, "mood": str.upper})
+    schema = schema_of(spec, First)
+    read = make_decoder(get_serializer(spec), shape_of(now), schema, declared)
+
+    assert_exact(read(carried_over(spec), 7), now("n", 1.5, "GOOD"))
+
+
+def test_a_carried_field_is_renamed_in_dicts(spec: str) -> None:
+    """Opened by its name, or as a TypedDict, a collection takes the new names as well."""
+    schema = schema_of(spec, First)
+    declared = Evolution(renames={"extra": "renamed"})
+    for shape in (shape_of(None), shape_of(TypedRecord)):
+        read = make_decoder(get_serializer(spec), shape, schema, declared)
+        actual = read(carried_over(spec), 7)
+
+        assert actual["renamed"] == (1, "precious")
+        assert "extra" not in actual
+
+
+class TypedRecord(TypedDict, total=False):
+    """As it is now, as a dict."""
+
+    name: str
+    n: int
+    renamed: Any
+
+
+def test_a_carried_field_that_is_renamed_is_not_unknown(spec: str) -> None:
+    """It is not carried over once more, unless its new name is there too."""
+    serializer, schema = get_serializer(spec), schema_of(spec, First)
+    declared = Evolution(renames=RENAMES)
+    unknown = unknown_fields(serializer, shape_of(Third), schema, declared)
+    assert unknown is not None
+    data = carried_over(spec)
+
+    assert unknown.of(data) is None
+    # A record of Third that the program of Second has changed: both of them have set a price.
+    third = unknown_fields(serializer, shape_of(Second), schema_of(spec, Third), Evolution())
+    assert third is not None
+    kept = third.of(serializer.codec(shape_of(Third)).encode(Third("n", price=2.5)))
+    assert kept is not None
+    data = third.encode(Second("n", cents=150), kept)
+    second = unknown_fields(serializer, shape_of(Third), schema_of(spec, Second), declared)
+    assert second is not None
+    kept = second.of(data)
+    assert kept is not None
+    again = second.encode(Third("m", price=2.5), kept)
+    read = make_decoder(serializer, shape_of(Second), schema_of(spec, Third), Evolution())
+    assert read(again, 1).cents == 150
+
+
+def test_names_of_carried_fields_are_not_set_in_a_model() -> None:
+    """What a model knows of the fields that were set is of its own fields."""
+    old = pydantic.create_model("Model", name=(str, ...), n=(int, 0))
+    new = pydantic.create_model("Model", name=(str, ...), n=(int, 0), a=(int, 0), b=(int, 0))
+    now = pydantic.create_model("Model", name=(str, ...), n=(int, 0), c=(int, 0), d=(int, 0))
+    for spec in ("binary", "pickle"):
+        serializer = get_serializer(spec)
+        unknown = unknown_fields(serializer, shape_of(old), schema_of(spec, new), Evolution())
+        assert unknown is not None
+        kept = unknown.of(serializer.codec(shape_of(new)).encode(new(name="n", a=1, b=2)))
+        assert kept is not None
+        data = unknown.encode(old(name="n"), kept)
+        declared = Evolution(renames={"a": "c"})
+        read = make_decoder(serializer, shape_of(now), schema_of(spec, old), declared)
+
+        actual = read(data, 1)
+
+        assert (actual.c, actual.d) == (1, 0)
+        assert actual.model_fields_set == {"name", "c"}

@@ -7,6 +7,7 @@ from datetime import date
 from decimal import Decimal
 from typing import Any, NamedTuple
 
+import numpy as np
 import pytest
 
 from memdb.errors import DecodeError
@@ -316,6 +317,29 @@ def test_an_enum_that_can_not_be_made() -> None:
     assert world_of({"enums": {"Bad": content}}) == {}
 
 
+def test_records_in_a_set_hold_what_can_be_there() -> None:
+    """Lists, dicts and sets in a record that is in a set are hashable too."""
+
+    @dataclass(eq=False)
+    class Full:
+        a: list[Any]
+        b: dict[str, Any]
+        c: Any = None
+
+    cls = make_dataclass("Holder", [("v", set[Full])])
+    schema = schema_of("json", cls)
+    values = [bytearray(b"x"), deque([{1}]), OrderedDict(k=[1])]
+    expected = [b"x", (frozenset({1}),), (("k", (1,)),)]
+    for value, plain in zip(values, expected, strict=True):
+        data = encode("json", "exact", cls({Full([[1]], {"k": {2}}, value)}))
+        pairs = (("a", ((1,),)), ("b", (("k", frozenset({2})),)), ("c", plain))
+
+        assert_exact(read(("json", "exact"), data, schema), {"v": {pairs}, "id": 7})
+    array = encode("json", "exact", cls({Full([], {}, np.zeros(1))}))
+    with pytest.raises(DecodeError, match=r"can't be shown as a dict \(TypeError\)"):
+        read(("json", "exact"), array, schema)
+
+
 def test_a_world_has_places_for_what_is_not_there() -> None:
     """A nested record that lacks a field that its schema has is read without it."""
     cls = make_dataclass("Holder", [("part", Part)])
@@ -334,3 +358,37 @@ def test_garbage_is_refused(way: Way) -> None:
     for size in range(len(data)):
         with pytest.raises(DecodeError):
             codec.decode(data[:size], 7)
+
+
+@pytest.mark.parametrize("spec", ["binary", "json", "msgpack", "pickle"])
+def test_a_class_without_fields_in_the_payload(spec: str) -> None:
+    """What is in its payloads is a record without fields, and no dict."""
+    for cls in (make_dataclass("Empty", []), make_dataclass("OnlyId", [("id", int, 0)])):
+        serializer = get_serializer(spec)
+        data = serializer.codec(shape_of(cls)).encode(cls())
+
+        actual = serializer.codec(shape_of(None), schema_of(spec, cls)).decode(data, 7)
+        assert_exact(actual, {"id": 7})
+
+
+def test_classes_named_like_standard_types(way: Way) -> None:
+    """A class of the program's and the type that its name is of are told apart."""
+    classes: list[Any] = [
+        enum.Enum("Decimal", {"A": "a"}),
+        make_dataclass("Decimal", [("date", date)]),
+        make_dataclass("deque", [("date", date)]),
+    ]
+    for named in classes:
+        named.__module__ = "shop"
+        cls = make_dataclass(
+            "Holder",
+            [("price", Decimal), ("more", deque[int] | None), ("own", list[named])],  # type: ignore[valid-type]
+        )
+        is_enum = issubclass(named, enum.Enum)
+        record = cls(Decimal("1.10"), None, [named("a" if is_enum else date(2000, 1, 1))])
+        data, schema = encode(*way, record), schema_of(way[0], cls)
+
+        own = "a" if is_enum else {"date": date(2000, 1, 1)}
+        expected = {"price": Decimal("1.10"), "more": None, "own": [own], "id": 7}
+        assert_exact(read(way, data, schema), expected)
+        assert_exact(get_serializer(way[0]).codec(shape_of(cls)).decode(data, 7), record)
