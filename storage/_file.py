@@ -260,8 +260,10 @@ class _OSFile:
                 fcntl.flock(self._fd, fcntl.LOCK_UN)
         self._is_locked = False
         fd, self._fd = self._fd, -1
-        # What needs no __del__ any more has none: an interrupt in it would be lost.
-        self.__class__ = _OSFile
+        is_subclassed = type(self) is not OSFile
+        if not is_subclassed:
+            # What needs no __del__ any more has none: an interrupt in it would be lost.
+            self.__class__ = _OSFile
         os.close(fd)
 
     def remove(self) -> None:

@@ -193,6 +193,7 @@ USES: dict[str, Callable[[memdb.Database, Any], object]] = {
     "checkpoint": lambda db, own: db.checkpoint(),
     "check": lambda db, own: db.check(),
     "stats": lambda db, own: db.stats(),
+    "migrate": lambda db, own: db.migrate(),
 }
 
 

@@ -563,3 +563,13 @@ def test_the_comparison_tells_types_apart() -> None:
 
     assert not any(is_exact(one, other) for one, other in pairs)
     assert is_exact(float("nan"), float("nan"))
+
+
+@pytest.mark.parametrize("spec", ["binary", "json", "msgpack"])
+def test_members_whose_values_are_no_valid_text(spec: str) -> None:
+    """A class with such an Enum is as any other; the exact tier holds the member."""
+    odd: Any = enum.Enum("Odd", {"PLAIN": "a", "LONE": "\ud800"})  # type: ignore[misc]
+    for cls in (make_dataclass("Row", [("v", odd)]), msgspec.defstruct("Row", [("v", odd)])):
+        codec = get_serializer(spec).codec(shape_of(cls))
+        for member in odd:
+            assert_exact(codec.decode(codec.encode(cls(member)), 1), cls(member))

@@ -1,5 +1,6 @@
 """Reading what a class has written without any of its classes."""
 
+import contextlib
 import enum
 from collections import OrderedDict, deque
 from dataclasses import dataclass, field, make_dataclass, replace
@@ -392,3 +393,23 @@ def test_classes_named_like_standard_types(way: Way) -> None:
         expected = {"price": Decimal("1.10"), "more": None, "own": [own], "id": 7}
         assert_exact(read(way, data, schema), expected)
         assert_exact(get_serializer(way[0]).codec(shape_of(cls)).decode(data, 7), record)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        *([["a\\", "int"]], [['"', "int"]], [["\x00", "int"]], [["a", "int"], ["a", "int"]]),
+        [["a", "list[" * 100 + "int" + "]" * 100]],
+    ],
+    ids=range(5),
+)
+def test_names_and_types_that_no_program_has(way: Way, fields: Any) -> None:
+    """Whatever a file says of a class, its records are read or refused."""
+    cls = make_dataclass("Holder", [("part", Part)])
+    data = encode(*way, cls(Part(1, date(2000, 1, 1))))
+    for where in ("fields", "records"):
+        for name in ("Part", "Part\0"):
+            schema = schema_of(way[0], cls)
+            schema |= {"fields": fields} if where == "fields" else {"records": {name: fields}}
+            with contextlib.suppress(DecodeError):
+                assert type(read(way, data, {**schema, "class": "Holder\0"})) is dict
