@@ -18,10 +18,10 @@ help:  ## list the targets
 demo: $(VENV)/with-demo  ## load airports and flights, kill a writer, show what came back
 	$(RUN) -m benchmark.demo $(DEMO_ARGS)
 
-test: $(VENV)/with-test  ## the tests, in under a minute
+test: $(VENV)/with-test  ## the tests, in a few minutes
 	$(RUN) -m pytest $(TEST_ARGS)
 
-check: format lint types slow doctest docs smoke  ## all that CI does
+check: format lint types slow doctest docs smoke  ## all that CI does besides demo and test
 
 bench: $(VENV)/with-bench  ## the benchmarks beside sqlite3 and lmdb
 	$(RUN) -m benchmark $(BENCH_ARGS)
@@ -38,8 +38,8 @@ lint: $(VENV)/with-check
 types: $(VENV)/with-check $(VENV)/with-test $(VENV)/with-bench $(VENV)/with-demo
 	$(RUN) -m mypy
 
-slow: $(VENV)/with-test  ## the tests and the slow ones
-	$(RUN) -m pytest -m "slow or not slow"
+slow: $(VENV)/with-test  ## the tests that "make test" leaves out
+	$(RUN) -m pytest -m slow
 
 doctest: $(VENV)/with-test
 	$(RUN) -m pytest --doctest-modules memdb

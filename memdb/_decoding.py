@@ -30,6 +30,8 @@ class Decoding:
     def __init__(self, store: Records) -> None:
         self._store = store
         self._decoders: dict[int, Decode] = {}
+        start = getattr(store.serializer, "exact_start", None)
+        self._exact_start = None if start is None else bytes([start])
         self._unknown: dict[tuple[int | Member, Member], UnknownFields | None] = {}
 
     def decode(self, writer_id: int, payload: bytes, identity: int) -> Any:
@@ -163,6 +165,10 @@ class Decoding:
         Raises:
             EncodeError: A value can't be held.
         """
+        is_own = writer is member or writer == member.writer_id
+        if is_own and self._exact_start is not None and payload[:1] != self._exact_start:
+            # Of our own and of the fast tier, which has the fields of the class and no others.
+            return member.codec.encode(record)
         try:
             unknown = self._unknown[writer, member]
         except KeyError:
@@ -182,7 +188,13 @@ class Decoding:
         is_own = writer is member or writer == member.writer_id
         if not is_own and not self._is_newer(member, writer, schema):
             return None
-        return unknown_fields(self._serializer(schema), member.shape, schema, self._store.evolution)
+        return unknown_fields(
+            self._serializer(schema),
+            member.shape,
+            schema,
+            self._store.evolution,
+            into=self._store.serializer,
+        )
 
     @staticmethod
     def _is_newer(member: Member, writer: int | Member, schema: Mapping[str, Any]) -> bool:

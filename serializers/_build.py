@@ -249,9 +249,9 @@ class Builder:
         there.
         """
         values = {name: convert(item) for name, item in plain.items() if name in self._known}
-        if FIELDS_SET in values:
+        gone = plain.keys() - self._known
+        if gone and FIELDS_SET in values:
             # Names of further values stay, those of fields that are gone do not.
-            gone = plain.keys() - self._known
             values[FIELDS_SET] = [name for name in values[FIELDS_SET] if name not in gone]
         return values
 

@@ -399,6 +399,24 @@ def test_unknown_nested_fields_of_pickles_are_lost_in_any_case(
         assert_exact(db.collection(newer, version=2)[2], newer(NewInner(1, 0), 5, 2))
 
 
+@pytest.mark.parametrize("old", ["binary", "msgpack", "json"])
+@pytest.mark.parametrize("new", ["binary", "msgpack", "json"])
+def test_unknown_fields_survive_another_serializer(tmp_path: Path, old: str, new: str) -> None:
+    """What is written is of the program's own serializer, whatever it was before."""
+    path = tmp_path / "a.memdb"
+    stored = Newer("Ann", 2**70, salary=Decimal("1.10"), boss=Address("X"))
+    with memdb.open(path, serializer=old) as db:
+        db.collection(Newer, name="people", version=2).insert_many([stored] * 2)
+    for age in (1, 2):
+        with memdb.open(path, serializer=new) as db:
+            assert db.collection(Person, name="people").update(1, age=age)
+    with memdb.open(path) as db:
+        people = db.collection(Newer, name="people", version=2)
+        expected = Newer("Ann", 2, salary=Decimal("1.10"), boss=Address("X"), id=1)
+        assert_exact(people[1], expected)
+        assert [] == db.check()
+
+
 def test_a_removed_field_does_not_come_back(tmp_path: Path) -> None:
     """What the class itself has given up is gone with the next writing, in each tier."""
 

@@ -3,6 +3,7 @@
 import contextlib
 import copy
 import enum
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, make_dataclass
 from datetime import date
@@ -213,6 +214,16 @@ def uses(spec: str, schema: dict[str, Any]) -> Iterator[Callable[[], Any]]:
     yield partial(enum_values, schema)
 
 
+@pytest.fixture
+def usual_stack() -> Iterator[None]:
+    """Python's own limit, which a test before may have raised."""
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(1000)
+    yield
+    sys.setrecursionlimit(limit)
+
+
+@pytest.mark.usefixtures("usual_stack")
 def test_records_in_a_long_chain() -> None:
     """Classes that lead to each other a thousand times are refused, a web of them is not."""
     chain = {f"R{i}": [["x", f"R{i + 1}"]] for i in range(3000)}
