@@ -62,8 +62,8 @@ class HashedIdentities:
     """Numbers and slots in a hash table of two arrays, 18 to 36 bytes a record.
 
     Cost: `find`, `set` and `remove` O(1) expected; `set` now and then makes a table of twice the
-    size, O(n) and vectorised. 0.2 us for a hundred thousand, 0.4 for a million, which are more
-    than the processor's caches hold (benchmarks ``key_get`` and ``key_insert``).
+    size, O(n) and vectorised. 0.2 us among a hundred thousand, 0.4 among a million, which are
+    more than the processor's caches hold.
 
     Attributes:
         table: Replaced as a whole when it is full; its arrays keep their size.

@@ -25,7 +25,7 @@ from datetime import date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from enum import Enum
 from fractions import Fraction
-from functools import lru_cache
+from functools import lru_cache, partial
 from ipaddress import (
     IPv4Address,
     IPv4Interface,
@@ -125,7 +125,7 @@ def get_cloner(spec: str | Clone, shape: Shape, codec: Codec) -> Cloner:
         name = getattr(spec, "__qualname__", repr(spec))
         return Cloner(name, spec, None, spec, is_sharing=True)
     if spec == "auto":
-        return _auto(shape)
+        return _auto(shape, codec)
     if spec == "roundtrip":
         return _roundtrip(shape, codec)
     if spec == "fields":
@@ -184,12 +184,17 @@ def _fields(shape: Shape) -> Cloner:
     return generator.cloner("fields", lines, clone, None, clone)
 
 
-def _auto(shape: Shape) -> Cloner:
+def _auto(shape: Shape, codec: Codec) -> Cloner:
     """Return the cloner that copies whatever can change, and no more."""
-    by_value = _guarded(deep)
+
+    def again(record: Any) -> Any:
+        # Made when it is needed, which is hardly ever.
+        return _roundtrip(shape, codec).clone(record)
+
+    by_value = _guarded(deep, again)
     if shape.kind == "dict":
         return Cloner("auto", by_value, None, by_value)
-    generator = _Annotated(shape)
+    generator = _Annotated(shape, again)
     conforms = generator.conforms(shape)
     if shape.cls in generator.immutable:
         return Cloner("auto", _same, conforms, by_value, "{r}", ("{o} = {r}",))
@@ -207,28 +212,34 @@ def _is_fixed(shape: Shape) -> bool:
     return shape.is_frozen
 
 
-def _guarded(clone: Clone) -> Clone:
+def _guarded(clone: Clone, again: Clone) -> Clone:
     """Return a copying function that leaves odd records to `_copy_oddly`."""
 
     def guarded(record: Any) -> Any:
         try:
             return clone(record)
         except (RecursionError, AttributeError):
-            return _copy_oddly(record)
+            return _copy_oddly(record, again)
 
     return guarded
 
 
-def _copy_oddly(record: Any) -> Any:
-    """Copy what contains itself, or has a nested record without a value for a field.
+def _copy_oddly(record: Any, again: Clone) -> Any:
+    """Copy what contains itself, is nested very deep, or has a record without a field's value.
 
-    Pickle brings such records back where a class has a new field.
+    Pickle brings such records back, the last where a class has a new field.
+
+    Args:
+        record: The record.
+        again: The copy that goes through the codec, and so deeper than the stack.
 
     Raises:
         DecodeError: Without the value it can't be copied.
     """
     try:
         return copy.deepcopy(record)
+    except RecursionError:
+        return again(record)
     except AttributeError as error:
         raise DecodeError(
             f"a record in the stored {type(record).__qualname__} lacks the value of a field that "
@@ -365,7 +376,6 @@ class _Generator:
         self._copy_source = copy_source
         self.namespace: dict[str, Any] = {
             "_clone_deep": deep,
-            "_clone_oddly": _copy_oddly,
             "_clone_force": force_setattr,
             "_clone_is_immutable": _is_immutable,
             "_clone_atoms": _ATOMS,
@@ -490,8 +500,9 @@ class _Generator:
 class _Annotated(_Generator):
     """Write the code that copies records by their annotations, and the code that checks these."""
 
-    def __init__(self, root: Shape) -> None:
+    def __init__(self, root: Shape, again: Clone) -> None:
         super().__init__(self._copy)
+        self.namespace["_clone_oddly"] = partial(_copy_oddly, again=again)
         classes = [cls for cls in reachable(root).values() if kind_of(cls) is not None]
         self._shapes = {root.cls: root}
         for cls in classes:

@@ -135,6 +135,7 @@ def caches_hash(cls: type) -> bool:
 
 
 def _struct_lines(cls: Any, ordered: list[tuple[str, str]], namespace: dict[str, Any]) -> list[str]:
+    """Return the lines that make a Struct; its constructor would run ``__post_init__``."""
     if not hasattr(cls, "__post_init__"):
         if all(is_plain_name(name) for name, _ in ordered):
             return [f"o = cls({', '.join(f'{name}={value}' for name, value in ordered)})"]

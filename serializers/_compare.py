@@ -114,6 +114,7 @@ def _says_more(theirs: Any, ours: Any) -> bool:
 
 
 def has_classes(annotation: Any) -> bool:
+    """Whether an annotation of a writer's world names a record or Enum class."""
     if isinstance(annotation, type) and issubclass(annotation, enum.Enum | WorldRecord):
         return True
     return any(has_classes(part) for part in typing.get_args(annotation))

@@ -203,6 +203,7 @@ def make_decoder(
 def _decoder(
     serializer: Serializer, shape: Shape, writer: Mapping[str, Any], evolution: Evolution
 ) -> Decode:
+    """Return the fastest decoder that does all that is declared and needed."""
     ours = writer_schema(shape, serializer)
     is_same = is_same_form(ours, writer)
     functions = evolution.functions_for(writer, is_same=is_same)
@@ -303,23 +304,17 @@ class _Path:
         self._converter = Converter(shape)
         self._build = None if shape.kind == "dict" else Builder(shape, is_root=True)
         self._forget: Callable[[Mapping[str, Any]], None] | None = None
+        described = writer
         if "records" not in writer and "enums" not in writer:
             # A file of before they were described: taken to be as they are now.
-            writer = {**{key: ours.get(key, {}) for key in ("records", "enums")}, **writer}
-        self.world = shape_of_writer(writer, identity=None)
+            described = {**{key: ours.get(key, {}) for key in ("records", "enums")}, **writer}
+        self.world = shape_of_writer(described, identity=None)
         fields = self.world.fields
-        self._read: Decode
-        if isinstance(serializer, GeneratedSerializer):
-            self._read = serializer.world_decoder(self.world, writer)
-        elif isinstance(serializer, PickleSerializer):
+        if isinstance(serializer, PickleSerializer):
             # Its nested records are of classes of now.
-            fields = fields_of_writer(writer, reachable(shape))
-            read = serializer.reader(shape, writer)
+            fields = fields_of_writer(described, reachable(shape))
             self._forget = forgetter(shape, serializer, writer)
-            self._read = lambda data, identity: read(data)
-        else:
-            plain = replace(shape_of(None), identity=None)
-            self._read = serializer.codec(plain, writer).decode
+        self._read = self._reader(serializer, writer, described)
         self._written = {one.name: one.annotation for one in fields}
         if not self._is_dict:
             # What a payload holds beside its writer's fields a newer program has put there.
@@ -344,6 +339,17 @@ class _Path:
             and not has_classes(one.annotation)
             and not mentions_any(one.annotation)
         }
+
+    def _reader(
+        self, serializer: Serializer, writer: Mapping[str, Any], described: Mapping[str, Any]
+    ) -> Decode:
+        """Return what reads the values of a payload by name, in the writer's own types."""
+        if isinstance(serializer, GeneratedSerializer):
+            return serializer.world_decoder(self.world, described)
+        if isinstance(serializer, PickleSerializer):
+            read = serializer.reader(self._shape, writer)
+            return lambda data, identity: read(data)
+        return serializer.codec(replace(shape_of(None), identity=None), writer).decode
 
     def decode(self, data: bytes, identity: int) -> Any:
         """Return the record of a payload.
@@ -381,10 +387,8 @@ class _Path:
             if self._build is None:
                 return self._dict(values, identity)
             return self._record(values, identity)
-        except DecodeError:
-            raise
         except Exception as error:
-            pass_on(error)
+            pass_on(error, DecodeError)
             raise DecodeError(
                 f"the stored record can't be made into {self._shape.name} "
                 f"({type(error).__name__}). Change it in a function declared as upgrade= or in "

@@ -158,10 +158,8 @@ class ExactTier:
             if plain.keys() == build.stored:
                 return build.build_exactly(plain, self._from, identity)
             values = build.values_of(plain, self._from)
-        except DecodeError:
-            raise
         except Exception as error:
-            pass_on(error)
+            pass_on(error, DecodeError)
             raise _unreadable(error) from error
         return build(values, identity)
 
@@ -200,15 +198,14 @@ class ExactTier:
         """
         try:
             return self._from(plain)
-        except DecodeError:
-            raise
         except Exception as error:
-            pass_on(error)
+            pass_on(error, DecodeError)
             raise _unreadable(error) from error
 
     # -- to plain
 
     def _refused(self, value: Any, trail: Trail) -> EncodeError:
+        """Return the error for a value of a type that has no plain form."""
         cls = type(value)
         base = next((known for known in cls.__mro__[1:] if known in self._to), None)
         advice = _ADVICE
@@ -226,6 +223,7 @@ class ExactTier:
         return _refusal(value, trail, f"{why}. {advice}")
 
     def _enter(self, value: Any, trail: Trail, depth: int) -> int:
+        """Return the depth inside a container, unless it is too deep."""
         if depth >= MAX_DEPTH:
             path = path_text(trail)
             start = path if len(path) <= 80 else path[:80] + "..."

@@ -226,10 +226,8 @@ def dict_decoder(
         stored = decode(data, identity)
         try:
             values = {name: as_dicts(value) for name, value in without_state(stored.items())}
-        except DecodeError:
-            raise
         except Exception as error:
-            pass_on(error)
+            pass_on(error, DecodeError)
             # A record in a set that holds what can't be in one, as its own class could.
             raise DecodeError(
                 f"the record can't be shown as a dict ({type(error).__name__}). Open the "
@@ -463,10 +461,8 @@ class _RecordCodec:
             if self.build is not None:
                 return self.exact.record_from_plain(plain, self.build, identity)
             return self._with_identity(self.exact.fields_from_plain(plain), identity)
-        except DecodeError:
-            raise
         except Exception as error:
-            pass_on(error)
+            pass_on(error, DecodeError)
             self._refuse(error)
 
     def decode_dict(self, data: bytes, identity: int) -> dict[str, Any]:
@@ -483,10 +479,8 @@ class _RecordCodec:
                 values = self.exact.from_plain(plain)
                 if type(values) is dict:
                     return self._with_identity(values, identity)
-        except DecodeError:
-            raise
         except Exception as error:
-            pass_on(error)
+            pass_on(error, DecodeError)
             raise DecodeError(_NO_DICT) from error
         raise DecodeError(_NO_DICT)
 
@@ -616,10 +610,8 @@ def _dict_codec(shape: Shape, form: Format) -> GeneratedCodec:
         try:
             plain = form.decode_exact(bytes(data))
             record = NOT_EXACT if plain is NOT_EXACT else exact.from_plain(plain)
-        except DecodeError:
-            raise
         except Exception as error:
-            pass_on(error)
+            pass_on(error, DecodeError)
             raise DecodeError(_NO_DICT) from error
         if type(record) is not dict:
             raise DecodeError(_NO_DICT)
@@ -651,11 +643,9 @@ def encode_exactly(form: Format, make_plain: Callable[[], Any], record: Any = No
     try:
         plain = make_plain()
         return form.encode_exact(plain)
-    except MemdbError:
-        raise
     except UNPACKABLE as error:
         # A packer may run out of stack, too.
-        pass_on(error)
+        pass_on(error, MemdbError)
         name = _unpackable(form, plain)
         what = "the record" if name is None else f"{name}: a value{_type_of(record, name)}"
         raise EncodeError(

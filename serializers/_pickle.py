@@ -10,7 +10,7 @@ from __future__ import annotations
 import enum
 import pickle
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, time, timezone
 from functools import partial
 from typing import Any, Literal, NoReturn
@@ -23,7 +23,7 @@ from memdb.serializers._pickled import changed_member, comes_back, completer, fo
 from memdb.serializers._plan import attribute
 from memdb.serializers._protocol import Codec
 from memdb.serializers._pydantic import unusual_state
-from memdb.serializers._shape import IMMUTABLE, Shape, reachable, strip
+from memdb.serializers._shape import IMMUTABLE, FieldShape, Shape, reachable, strip
 from memdb.serializers._stack import pass_on
 from memdb.serializers._writer import understanding
 
@@ -46,6 +46,7 @@ class PickleSerializer:
             return self._codec(shape, writer)
 
     def _codec(self, shape: Shape, writer: Mapping[str, Any] | None) -> Codec:
+        """Return a codec, whatever the schema makes go wrong."""
         is_dict = shape.kind == "dict"
         build = None if is_dict else Builder(shape, is_root=True)
         encode = _dict_encoder(shape) if is_dict else _encoder(shape)
@@ -68,10 +69,8 @@ class PickleSerializer:
                 if forget is not None:
                     forget(values)
                 return build(values, identity)
-            except DecodeError:
-                raise
             except Exception as error:
-                pass_on(error)
+                pass_on(error, DecodeError)
                 raise _wrong(shape.name, error) from error
 
         return GeneratedCodec(encode, decode)
@@ -92,10 +91,8 @@ class PickleSerializer:
             values = _values_of(shape.name, data)
             try:
                 complete(values)
-            except DecodeError:
-                raise
             except Exception as error:
-                pass_on(error)
+                pass_on(error, DecodeError)
                 raise _wrong(shape.name, error) from error
             return values
 
@@ -123,27 +120,7 @@ def _encoder(shape: Shape) -> Callable[[Any], bytes]:
     Generated, the check whether pickle gives the values back costs no more than it saves.
     """
     fields = shape.payload_fields
-    is_model = shape.kind == "pydantic"
-    reads = [f"        v{i} = {attribute('r', field.name)}" for i, field in enumerate(fields)]
-    pairs = ", ".join(f"{field.name!r}: v{i}" for i, field in enumerate(fields))
-    checks = [f"(type(v{i}) in sure or is_moment(v{i}))" for i in range(len(fields))]
-    source = "\n".join(
-        [
-            "def encode(r):",
-            "    if type(r) is not cls:",
-            "        refuse(r)",
-            "    try:",
-            *(reads or ["        pass"]),
-            "    except AttributeError:",
-            "        name_missing(r)",
-            f"    values = {{{pairs}}}",
-            *(["    state = state_of(r, identity)", "    values |= state"] if is_model else []),
-            "    data = pickle(values)",
-            f"    if {' and '.join([*checks, 'not state' if is_model else 'True'])}:",
-            "        return data",
-            "    return checked(values, data)",
-        ]
-    )
+    source = _encoder_source(fields, is_model=shape.kind == "pydantic")
 
     def refuse(record: object) -> NoReturn:
         raise RecordTypeError(wrong_class(record, shape))
@@ -166,7 +143,32 @@ def _encoder(shape: Shape) -> Callable[[Any], bytes]:
     return compiled(source, "encode", namespace)
 
 
+def _encoder_source(fields: Sequence[FieldShape], *, is_model: bool) -> str:
+    """Return the source of ``encode`` for records with these fields."""
+    reads = [f"        v{i} = {attribute('r', field.name)}" for i, field in enumerate(fields)]
+    pairs = ", ".join(f"{field.name!r}: v{i}" for i, field in enumerate(fields))
+    checks = [f"(type(v{i}) in sure or is_moment(v{i}))" for i in range(len(fields))]
+    return "\n".join(
+        [
+            "def encode(r):",
+            "    if type(r) is not cls:",
+            "        refuse(r)",
+            "    try:",
+            *(reads or ["        pass"]),
+            "    except AttributeError:",
+            "        name_missing(r)",
+            f"    values = {{{pairs}}}",
+            *(["    state = state_of(r, identity)", "    values |= state"] if is_model else []),
+            "    data = pickle(values)",
+            f"    if {' and '.join([*checks, 'not state' if is_model else 'True'])}:",
+            "        return data",
+            "    return checked(values, data)",
+        ]
+    )
+
+
 def _pickle(values: dict[Any, Any]) -> bytes:
+    """Return values as a pickle, or refuse the first that is none."""
     try:
         return pickle.dumps(values, PROTOCOL)
     except Exception as error:

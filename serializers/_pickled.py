@@ -16,7 +16,7 @@ from functools import lru_cache
 from typing import Any
 
 from memdb.errors import DecodeError, RecordTypeError
-from memdb.serializers._build import Trail, force_setattr, key_place, path_text
+from memdb.serializers._build import Trail, key_place, path_text
 from memdb.serializers._enums import is_by_name, member_of
 from memdb.serializers._shape import IMMUTABLE, FieldShape, Shape, kind_of, shape_of
 from memdb.serializers._stack import pass_on
@@ -39,6 +39,7 @@ def _walk(values: Mapping[Any, Any]) -> Iterator[tuple[Trail, Any]]:
 
 
 def _parts(trail: Trail, value: Any) -> Iterator[tuple[Trail, Any]]:
+    """Give what is directly in a value."""
     shape = _shape_of(type(value))
     if shape is not None:
         for field in shape.fields:
@@ -180,6 +181,7 @@ def _by_position(trail: Trail, shape: Shape) -> DecodeError:
 
 
 def _set_default(record: Any, shape: Shape, field: FieldShape, trail: Trail) -> None:
+    """Give an unpickled record the default of a field; a Struct lacks none."""
     path = path_text((trail, f".{field.name}"))
     if field.required:
         raise DecodeError(
@@ -191,8 +193,6 @@ def _set_default(record: Any, shape: Shape, field: FieldShape, trail: Trail) -> 
     value = field.make_default()
     if shape.kind == "pydantic":
         record.__dict__[field.name] = value
-    elif shape.kind == "struct":
-        force_setattr(record, field.name, value)
     else:
         object.__setattr__(record, field.name, value)
 
@@ -260,6 +260,7 @@ class _Finder(pickle.Unpickler):
     """Goes on where an object can't be made."""
 
     def find_class(self, module: str, name: str) -> Any:
+        """Return a class, or what stands in for it where its objects may not be there any more."""
         try:
             found = super().find_class(module, name)
         except Exception:

@@ -180,7 +180,7 @@ class Planner:
         if self.is_struct:
             return Plan(float, finite)
         name = self.bind("type", int)
-        return Plan(int | float, lambda v: f"(type({v}) is {name} or {finite(v)})")
+        return Plan(int | float, lambda v: f"({finite(v)} or type({v}) is {name})")
 
     def _enum(self, cls: type[enum.Enum]) -> Plan:
         values = [member.value for member in cls]

@@ -1,4 +1,4 @@
-"""Stack: whether a RecursionError is of the data, or of the program that called."""
+"""Stack: errors that say nothing of the data, among those that a broad handler catches."""
 
 from __future__ import annotations
 
@@ -6,15 +6,19 @@ import sys
 from types import FrameType
 
 
-def pass_on(error: BaseException) -> None:
-    """Raise an error again if it says nothing of the data: the caller's stack was used up.
+def pass_on(error: BaseException, *kinds: type[Exception]) -> None:
+    """Raise an error again if it is of some kinds already, or says nothing of the data.
 
-    Nothing that can be stored needs half the stack. So where that much is free, what is nested
-    deeper than the stack is no record.
+    A RecursionError says nothing of it if the caller's stack was used up. Nothing that can be
+    stored needs half the stack: so where that much is free, what is nested deeper than the stack
+    is no record.
 
     Args:
         error: What was caught, by a handler that would blame the data for it.
+        kinds: What is raised by such handlers, and says what is wrong.
     """
+    if isinstance(error, kinds):
+        raise error
     if isinstance(error, RecursionError):
         half = sys.getrecursionlimit() // 2
         frame: FrameType | None = sys._getframe()

@@ -134,10 +134,8 @@ class _Exact:
                 plain = {name: self._world_tier.to_plain(value) for name, value in values.items()}
             known = self._own | _renamed_in(plain, self._renames)
             return dict(self._unknown(plain, "", known, ())) or None
-        except DecodeError:
-            raise
         except Exception as error:
-            pass_on(error)
+            pass_on(error, DecodeError)
             raise DecodeError(
                 "the payload holds fields that the class does not have, and that can't be read "
                 f"({type(error).__name__}). It was not written by memdb."

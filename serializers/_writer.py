@@ -110,10 +110,8 @@ def understanding(writer: Mapping[str, Any] | None) -> Iterator[None]:
     """
     try:
         yield
-    except MemdbError:
-        raise
     except Exception as error:
-        pass_on(error)
+        pass_on(error, MemdbError)
         if writer is None:
             raise
         raise DecodeError(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+from collections import deque
 from dataclasses import field, make_dataclass
 from typing import Any, NamedTuple
 
@@ -12,7 +13,7 @@ import pydantic
 import pytest
 
 from memdb._cloners import get_cloner
-from memdb.errors import DecodeError
+from memdb.errors import DecodeError, EncodeError
 from memdb.serializers import Evolution, by_name, get_serializer, make_decoder, shape_of
 from tests.support.evolving import encode, schema_of
 from tests.support.exact import assert_exact
@@ -163,11 +164,14 @@ def test_a_pickled_record_of_a_file_that_knows_nothing_of_nested_classes() -> No
         assert (actual["i"] if shape.kind == "dict" else actual.i).c == []
 
 
-def test_a_pickle_of_another_form_of_the_record_is_completed() -> None:
+@pytest.mark.parametrize("is_described", [True, False])
+def test_a_pickle_of_another_form_of_the_record_is_completed(is_described: bool) -> None:
     """On the way over a dict too, before an upgrade sees it."""
     old_class = _dataclass(("a", int))
     old = made("Out", ("i", old_class))
     data, schema = encode(*PICKLE, old(old_class(1))), schema_of("pickle", old)
+    if not is_described:
+        del schema["records"]
     new = made("Out", ("i", _dataclass(("a", int), ("c", int, 3))), ("sum", int))
 
     def upgrade(record: dict[str, Any]) -> None:
@@ -199,6 +203,45 @@ def test_a_pickled_record_that_can_not_be_looked_at() -> None:
         decode(data, 7)
 
 
+def test_records_that_are_none_are_left_alone() -> None:
+    """An object of a class that can't be a record class is not looked into."""
+    for base in (list, Exception):
+        old_class = _public(make_dataclass("In", [("a", int)], bases=(base,)))
+        old = made("Out", ("i", Any), ("j", _public(make_dataclass("Other", [("a", int)]))))
+        data = encode(*PICKLE, old(old_class(1), globals()["Other"](1)))
+        schema = schema_of("pickle", old)
+        new = make_dataclass(
+            "Out",
+            [("i", Any), ("j", _public(make_dataclass("Other", [("b", int, 5), ("a", int, 0)])))],
+        )
+        decode = make_decoder(get_serializer("pickle"), shape_of(new), schema, Evolution())
+        actual = decode(data, 7)
+
+        assert (actual.i.a, actual.j.b) == (1, 5)
+
+
+def test_a_pickle_that_its_class_refuses() -> None:
+    """An exception of the record's own class is an error that names it."""
+    old, new = made("Out", ("v", int)), made("Out", ("v", int))
+
+    def refuse(record: Any, value: int) -> None:
+        raise RuntimeError("refused")
+
+    new.v = property(fset=refuse)
+    codec = get_serializer("pickle").codec(shape_of(new))
+    with pytest.raises(DecodeError, match=r"can't be unpickled as Out \(RuntimeError\)"):
+        codec.decode(encode(*PICKLE, old(1)), 7)
+
+
+def test_removed_fields_of_a_pickled_model() -> None:
+    """A field that a nested model has no more is neither there nor among those that were set."""
+    before, after = [("a", int), ("gone", int)], [("a", int)]
+    actual = pickled(_model, before, after, {"a": 1, "gone": 2})
+
+    assert_exact(actual.one, globals()["In"](a=1))
+    assert_exact(pickled(_dataclass, before, after, {"a": 1, "gone": 2}).one, globals()["In"](1))
+
+
 def test_a_cloner_meets_a_record_that_lacks_a_field() -> None:
     """A record in a field annotated Any, of a class that has changed, comes back as it is."""
     for make in (_dataclass, _slots, _attrs):
@@ -218,6 +261,29 @@ def test_a_cloner_meets_a_record_that_lacks_a_field() -> None:
         clone = cloner(record)
         assert (clone.x.a, clone.many[0].a, hasattr(clone.x, "c")) == (1, 2, False)
         assert clone.x is not record.x and clone.many[0] is not record.many[0]
+
+
+@pytest.mark.parametrize("depth", [60, 200, 400, 700])
+def test_values_nested_very_deep(depth: int) -> None:
+    """What pickle has taken can be read and cloned, deeper than Python itself can go, too."""
+    for nest in (lambda v: (v, []), lambda v: frozenset({v}), lambda v: deque([v]), list):
+        value: Any = ()
+        for _ in range(depth):
+            value = [value] if nest is list else nest(value)
+        for record in (made("Out", ("x", Any))(value), {"x": value}):
+            shape = shape_of(type(record))
+            codec = get_serializer("pickle").codec(shape)
+            try:
+                read = codec.decode(codec.encode(record), 7)
+            except EncodeError:
+                # Refused when it is stored, which is as good.
+                continue
+            clone = get_cloner("auto", shape, codec)(read)
+            inner = clone["x"] if isinstance(clone, dict) else clone.x
+            assert inner is not value
+            for _ in range(depth):
+                inner = next(iter(inner))
+            assert inner == ()
 
 
 def test_a_pickled_member_that_is_gone() -> None:

@@ -175,7 +175,8 @@ def test_clones_of_models_share_nothing() -> None:
         assert_exact(clone, cls_record)
         assert clone is not cls_record
         assert clone.__pydantic_fields_set__ is not cls_record.__pydantic_fields_set__
-    clone = get_cloner("auto", shape_of(FrozenOpenModel), None)(record)  # type: ignore[arg-type]
+    shape = shape_of(FrozenOpenModel)
+    clone = get_cloner("auto", shape, get_serializer("json").codec(shape))(record)
     clone._note.append("other")
     clone.more.append(2)
     assert (record._note, record.more) == (["n"], [1])  # type: ignore[attr-defined]

@@ -10,7 +10,7 @@ from typing import Any, TypedDict
 import pydantic
 import pytest
 
-from memdb.errors import EncodeError, RecordTypeError
+from memdb.errors import DecodeError, EncodeError, RecordTypeError
 from memdb.serializers import (
     Evolution,
     get_serializer,
@@ -314,6 +314,19 @@ def test_an_upgrade_sees_what_was_kept(exact_way: Way) -> None:
     )
     assert_exact(read(written, 7), expected)
     assert seen[0]["price"] == Decimal("1.10")
+
+
+def test_payloads_that_hold_what_can_not_be_read() -> None:
+    """What is no payload, or no plain form, is an error, which names what is wrong with it."""
+    for spec in ("binary", "json", "msgpack"):
+        serializer: Any = get_serializer(spec)
+        schema = schema_of(spec, NewPerson)
+        unknown = unknown_fields(serializer, shape_of(Person), schema, Evolution())
+        assert unknown is not None
+        exact = serializer.exact_bytes({"odd": ["dict", [1]]})
+        for data in (exact, exact[:-1], serializer.exact_bytes(5), b"", b"\xff"):
+            with pytest.raises(DecodeError):
+                unknown.of(data)
 
 
 # -- models of pydantic
