@@ -34,9 +34,9 @@ Expression = Callable[[str], str]
 _INT_RANGE = range(-(2**63), 2**63)
 
 
-#: How deep an annotation is followed into source text: Python takes 200 parentheses in each other,
-#: of which a level needs up to five.
-MAX_NESTING = 20
+#: How deep an annotation is followed into source text. Python takes 20 blocks in each other, of
+#: which a level needs one (with more, 3.12.1 crashes), and 200 parentheses, of which it needs five.
+MAX_NESTING = 10
 
 
 class NotNative(Exception):

@@ -224,25 +224,6 @@ class DictStrict(Strict, dict=True, array_like=True):
         raise AssertionError("not called")
 
 
-class FinalMeta(msgspec.StructMeta):
-    """Allows no class that is derived from one of its own."""
-
-    def __new__(mcls, name: str, bases: tuple[type, ...], namespace: dict[str, Any]) -> Any:
-        if any(isinstance(base, FinalMeta) for base in bases):
-            raise TypeError("final")
-        return super().__new__(mcls, name, bases, namespace)
-
-
-class Final(msgspec.Struct, metaclass=FinalMeta):
-    a: int
-    seen: list[int] = []
-
-    def __post_init__(self) -> None:
-        if self.a < 0:
-            raise ValueError(f"negative: {self.a}")
-        self.seen = [self.a]
-
-
 STRICT_STRUCTS = [Strict, FrozenStrict, DictStrict]
 
 
