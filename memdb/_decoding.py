@@ -174,7 +174,11 @@ class Decoding:
         except KeyError:
             unknown = self._unknown[writer, member] = self._unknown_fields(member, writer)
         if unknown is not None:
-            kept = unknown.of(payload)
+            try:
+                kept = unknown.of(payload)
+            except DecodeError:
+                # A record that can't be read is being replaced: there is nothing to keep.
+                kept = None
             if kept is not None:
                 return unknown.encode(record, kept)
         return member.codec.encode(record)

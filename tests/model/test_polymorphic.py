@@ -424,5 +424,5 @@ def test_collections_of_several_classes_are_equal_to_dicts() -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(1_800)
 def test_collections_of_several_classes_are_equal_to_dicts_for_long() -> None:
-    """The same, twenty times as often."""
-    run(20)
+    """The same, ten times as often."""
+    run(10)
