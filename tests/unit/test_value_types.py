@@ -26,6 +26,7 @@ from memdb.serializers import MAX_DEPTH, by_name, get_serializer, shape_of
 from memdb.serializers._enums import is_by_name, member_of, name_of
 from memdb.serializers._exact import ExactTier
 from tests.support.exact import assert_exact
+from tests.support.python import CACHES_UNNAMED_FLAGS, PICKLES_ENUMS_BY_VALUE
 
 SPECS = ("binary", "msgpack", "json", "pickle")
 
@@ -419,6 +420,8 @@ MEMBERS = [
 def test_members_come_back(spec: str, member: enum.Enum) -> None:
     """A member is itself again, from a field, a list, a set and a key, by either tier."""
     cls = type(member)
+    if cls(member.value) is not member and not CACHES_UNNAMED_FLAGS:
+        pytest.skip("in this Python such a member is not equal to itself")
     if spec == "pickle" and "nan" in repr(member):
         # Pickle looks a member up by its value, which is not equal to itself.
         return
@@ -434,6 +437,7 @@ def test_members_come_back(spec: str, member: enum.Enum) -> None:
     assert_exact(round_trip(spec, flat(member, [member], None)), flat(member, [member], None))
 
 
+@pytest.mark.skipif(not PICKLES_ENUMS_BY_VALUE, reason="this Python pickles members by name")
 @pytest.mark.parametrize("where", ["annotated", "any", "against the annotation", "dict"])
 def test_members_that_pickle_does_not_give_back_are_refused(where: str) -> None:
     """What can't be unpickled, or is another member then, is refused with its path."""
@@ -542,11 +546,13 @@ def test_names_of_flags() -> None:
     assert name_of(Rights.READ | Rights.OTHER) == "READ|OTHER"
     assert name_of(Rights(0)) == "0"
     assert name_of(OpenNamed(7)) == "A|B|2"
-    assert member_of(OpenNamed, "A|B|2") is OpenNamed(7)
+    assert member_of(OpenNamed, "A|B|2").value == 7
     with pytest.raises(KeyError):
         member_of(Rights, "NOPE")
-    with pytest.raises(ValueError, match="17"):
-        member_of(Rights, "READ|16")
+    if CACHES_UNNAMED_FLAGS:
+        # The first Pythons 3.11 let the number through.
+        with pytest.raises(ValueError, match="17"):
+            member_of(Rights, "READ|16")
 
 
 def test_a_base_is_marked_for_all_that_are_derived() -> None:

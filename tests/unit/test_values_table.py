@@ -21,6 +21,7 @@ from memdb.serializers._exact import ExactTier
 from memdb.serializers._generate import GeneratedSerializer
 from tests.support.exact import assert_exact
 from tests.support.markdown import ROOT, blocks
+from tests.support.python import PICKLES_SCOPES
 
 VALUES = ROOT / "docs" / "guide" / "values.md"
 EVOLUTION = ROOT / "docs" / "guide" / "evolution.md"
@@ -138,10 +139,15 @@ def stored(
 
 @pytest.mark.parametrize("number", range(len(STORED)), ids=lambda number: name(STORED[number]))
 def test_a_value_comes_back(
-    stored: dict[str, list[Any]], names: dict[str, Any], number: int
+    stored: dict[str, list[Any]],
+    names: dict[str, Any],
+    number: int,
+    request: pytest.FixtureRequest,
 ) -> None:
     """At once and from a new handle, in its field and in a list there."""
     value = eval(STORED[number]["value"], names)
+    if "%" in str(value) and "pickle" in str(request.node.name) and not PICKLES_SCOPES:
+        pytest.skip("this Python forgets the scope of an IPv6 address in pickling")
     for label, expected in ((f"{number} alone", value), (f"{number} in a list", [value])):
         at_once, reopened = stored[label]
         assert_exact(at_once, expected)
