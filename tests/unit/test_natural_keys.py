@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
@@ -639,3 +640,61 @@ def test_pointers_that_memdb_does_not_write_are_damage(
             log.append_batch(pointers, b"x" * int(pointers["length"][0]))
     with memdb.open(path) as db, pytest.raises(memdb.DamageError, match="memdb does not write"):
         db.collection(User, key=key)
+
+
+@pytest.fixture
+def rivals(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[memdb.Collection[User], str, str]]:
+    """A collection, and two keys that have the same first number and another second one."""
+    for module in (keys, natural_key, hot):
+        monkeypatch.setattr(module, "NUMBER_MASK", 31)
+    with memdb.open(None) as db:
+        users = db.collection(User, key="email")
+        users.insert(User("first"))
+        key = users._store.key
+        assert key is not None
+        free = [f"{n}" for n in range(200) if not users._store.is_there(_number(key, f"{n}"))]
+        one = free[0]
+        other = next(n for n in free[1:] if _number(key, n) == _number(key, one))
+        yield users, one, other
+
+
+def _number(key: natural_key.NaturalKey, text: str) -> int:
+    return key.numbers(key.encode(text))[0]
+
+
+def test_a_key_that_is_displaced_meanwhile_is_not_given_twice(rivals: Any) -> None:
+    """Whoever planned before any key was displaced has looked at too few numbers."""
+    users, one, other = rivals
+    store, plan = users._store, users._store._plan
+
+    def overtaken(*arguments: Any) -> Any:
+        planned = plan(*arguments)
+        store._plan = plan
+        store.insert(User(other))
+        store.insert(User(one))
+        store.delete(other)
+        return planned
+
+    store._plan = overtaken
+    with pytest.raises(memdb.DuplicateIdentityError):
+        store.insert(User(one))
+    assert ["first", one] == sorted(users.ids(), reverse=True)
+
+
+def test_a_number_that_goes_to_another_key_is_not_deleted(rivals: Any) -> None:
+    """Between the look-up and the lock, another thread may do anything."""
+    users, one, other = rivals
+    users.insert(User(one))
+    store, find = users._store, users._store.find_version
+
+    def overtaken(identity: object) -> tuple[int, int]:
+        found: tuple[int, int] = find(identity)
+        store.find_version = find
+        store.delete(one)
+        store.insert(User(other))
+        return found
+
+    store.find_version = overtaken
+    with pytest.raises(memdb.RecordNotFoundError):
+        store.delete(one)
+    assert ["first", other] == users.ids()
