@@ -13,6 +13,7 @@ from benchmark.machine import machine_facts
 from benchmark.targets import Verdict
 from benchmark.timing import Series
 
+_AD_HOC = "memdb ad hoc"
 _HEADINGS = ("contender", "median", "min", "max", "gc off", "a second", "x ours")
 
 
@@ -35,6 +36,35 @@ def print_workload(workload: str, found: list[Series]) -> None:
         )
     unit = "time an operation" if found[0].unit == "ns" else "bytes a record"
     print_table(f"{workload} ({unit}, {found[0].operations:,} a round)", _HEADINGS, rows)
+
+
+def print_shapes(workload: str, found: list[Series]) -> None:
+    """Print a line for each query shape: the loop, and each contender beside it.
+
+    Times are the least of all rounds; the medians are in the results file.
+    """
+    by_shape: dict[str, dict[str, Series]] = {}
+    for each in found:
+        shape, _, who = each.contender.rpartition(": ")
+        by_shape.setdefault(shape, {})[who] = each
+    others = list(dict.fromkeys(who for series in by_shape.values() for who in series))[1:]
+    rows = []
+    for shape, series in by_shape.items():
+        loop = series["loop"]
+        row = [shape, f"{loop.result_size:,}", _micro(min(loop.values))]
+        for who in others:
+            if who not in series:
+                row += ["", "", ""] if who == _AD_HOC else ["", ""]
+                continue
+            least = min(series[who].values)
+            row += [_micro(least), f"{least / min(loop.values):.2f}x"]
+            if who == _AD_HOC:
+                row.append(f"{(least - min(loop.values)) / 1e3:+.1f}")
+        rows.append(row)
+    headings = ["shape", "result", "loop"]
+    for who in others:
+        headings += [who, "x loop", "- loop"] if who == _AD_HOC else [who, "x loop"]
+    print_table(f"{workload} (us a query, the best of all rounds)", headings, rows)
 
 
 def print_verdicts(verdicts: Sequence[Verdict]) -> None:
@@ -79,6 +109,10 @@ def write_results(
     path = folder / f"{now:%Y%m%d-%H%M%S}.json"
     path.write_bytes(orjson.dumps(content, option=orjson.OPT_INDENT_2) + b"\n")
     return path
+
+
+def _micro(value_ns: float) -> str:
+    return f"{value_ns / 1e3:,.2f}"
 
 
 def _figure(value: float, unit: str) -> str:

@@ -8,7 +8,13 @@ from dataclasses import dataclass
 from benchmark.ours import FORMS
 from benchmark.timing import Series
 
+_US = 1_000
 _MS = 1_000_000
+
+# Of the rate of sqlite3, where more is asked than three times.
+_TIMES_SQLITE = dict.fromkeys(
+    ("ListWhere", "ListList", "ListListReversed", "ListListList", "ListRange", "Or"), 10.0
+)
 
 
 @dataclass(frozen=True)
@@ -27,6 +33,9 @@ def judge(workload: str, found: list[Series]) -> Iterator[Verdict]:
     for form in FORMS:
         if form in median:
             yield from _against_peers(workload, form, median)
+    if workload.startswith("query_"):
+        yield from _queries(workload, found)
+        yield from _upkeep(workload, {each.contender: min(each.values) for each in found})
     if workload == "open_clean":
         yield from _opening(median)
     if workload == "memory":
@@ -74,3 +83,52 @@ def _footprint(median: dict[str, float]) -> Iterator[Verdict]:
     for name in wanted:
         value = median[name]
         yield Verdict("memory", f"{name}: at most 193 bytes", f"{value:.0f} bytes", value <= 193)
+
+
+def _queries(workload: str, found: list[Series]) -> Iterator[Verdict]:
+    """Hold each shape against the loop and sqlite3, by the least of all rounds.
+
+    The machine's noise only ever adds; the contenders of a shape take turns, so the least of
+    each is of the same quiet moments.
+    """
+    least = {each.contender: min(each.values) for each in found}
+    is_copying = workload.endswith("_copied")
+    for name, loop in least.items():
+        shape, _, who = name.rpartition(": ")
+        if who != "loop" or f"{shape}: memdb prepared" not in least:
+            continue
+        prepared = least[f"{shape}: memdb prepared"]
+        times = 2.0 if loop < _US else 1.25
+        target, rate = f"{shape}: prepared within {times:g}x of the loop", prepared / loop
+        yield Verdict(workload, target, f"{rate:.2f}x", rate <= times)
+        planning = least[f"{shape}: memdb ad hoc"] - 2 * loop
+        target, what = f"{shape}: ad hoc within 2x and 5 us", f"2x {planning / _US:+.1f} us"
+        yield Verdict(workload, target, what, planning <= 5 * _US)
+        if not is_copying:  # Rows of sqlite3 are no copies of records.
+            times, rate = _TIMES_SQLITE.get(shape, 3.0), least[f"{shape}: sqlite3"] / prepared
+            target = f"{shape}: at least {times:g}x the rate of sqlite3"
+            yield Verdict(workload, target, f"{rate:.2f}x", rate >= times)
+        if f"{shape}: memdb reversed" in least:
+            rate = least[f"{shape}: memdb reversed"] / prepared
+            target = f"{shape}: conditions reversed within 10%"
+            yield Verdict(workload, target, f"{rate:.2f}x", 1 / 1.1 <= rate <= 1.1)
+
+
+def _upkeep(workload: str, least: dict[str, float]) -> Iterator[Verdict]:
+    if workload == "query_insert":
+        rate = least["memdb, four indexes"] / least["memdb, no index"]
+        target = "insert with four plain indexes within 1.3x of none"
+        yield Verdict(workload, target, f"{rate:.2f}x", rate <= 1.3)
+    if workload == "query_catch_up":
+        for name in ("memdb, just inserted", "memdb, all read before"):
+            target, value = f"{name}: under 500 ms", least[name]
+            yield Verdict(workload, target, f"{value / _MS:.0f} ms", value < 500 * _MS)
+    other, times = {"query_mixed": ("sqlite3", 5.0), "query_column": ("loop", 20.0)}.get(
+        workload, ("", 0.0)
+    )
+    for name in least:
+        what, _, who = name.rpartition(": ")
+        if who == "memdb" and f"{what}: {other}" in least:
+            rate = least[f"{what}: {other}"] / least[name]
+            target = f"{what}: at least {times:g}x the rate of {other}"
+            yield Verdict(workload, target, f"{rate:.2f}x", rate >= times)

@@ -21,6 +21,7 @@ class Series:
         operations: How many operations one figure is the mean of.
         values: A figure a round.
         values_gc_off: The same with the cyclic collector held off; empty where not measured.
+        result_size: Of a query: how many rows it gives, or the count.
     """
 
     contender: str
@@ -28,6 +29,7 @@ class Series:
     operations: int = 1
     values: list[float] = field(default_factory=list)
     values_gc_off: list[float] = field(default_factory=list)
+    result_size: int | None = None
 
     @property
     def median(self) -> float:
@@ -42,6 +44,7 @@ class Series:
             "operations": self.operations,
             "values": [round(each, 1) for each in self.values],
             "values_gc_off": [round(each, 1) for each in self.values_gc_off],
+            "result_size": self.result_size,
         }
 
 

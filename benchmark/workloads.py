@@ -19,6 +19,8 @@ from benchmark.codecs import codec_contenders
 from benchmark.migration import migration_contenders
 from benchmark.ours import FORMS, KEYED_FORMS, open_store
 from benchmark.peers.floor import DictContender, SyncLoopContender
+from benchmark.queries import rounds as query_rounds
+from benchmark.queries import upkeep
 from benchmark.records import Item, ItemStruct, KeyedItem, KeyedStruct
 from benchmark.stores import Store, StoreContender
 from benchmark.timing import Contender, Series, run_rounds
@@ -30,8 +32,8 @@ _HOT_COUNT = 5_000
 
 def run_workload(name: str, count: int, rounds: int) -> list[Series]:
     """Run one workload in this process."""
-    if name in fresh.WORKLOADS:
-        return fresh.WORKLOADS[name](count, rounds)
+    if name in WHOLE:
+        return WHOLE[name](count, rounds)
     return run_rounds(name, contenders(name, count), rounds)
 
 
@@ -42,7 +44,7 @@ def contenders(name: str, count: int) -> list[Contender]:
 
 def workload_names() -> list[str]:
     """Return the names of all workloads, in the order in which they run."""
-    return [*_WORKLOADS, *fresh.WORKLOADS]
+    return [*_WORKLOADS, *WHOLE]
 
 
 def _ours(
@@ -201,6 +203,13 @@ _WORKLOADS: dict[str, Callable[[int], list[Contender]]] = {
     "key_delete": _keyed_beside_peers,
     "codec": codec_contenders,
     "migrate": migration_contenders,
+}
+
+# These arrange their rounds themselves.
+WHOLE: dict[str, Callable[[int, int], list[Series]]] = {
+    **fresh.WORKLOADS,
+    **query_rounds.WORKLOADS,
+    **upkeep.WORKLOADS,
 }
 
 

@@ -1,7 +1,9 @@
-"""Indexes: they know keys and slots, no files and no records' classes."""
+"""Indexes: they know keys, numbers and slots, no files and no records' classes."""
 
 from __future__ import annotations
 
+from memdb.indexes._column import ColumnEntries
+from memdb.indexes._hash import Bucket, HashEntries
 from memdb.indexes._hashed import HashedIdentities
 from memdb.indexes._identity import IdentityIndex, ScannedIdentities
 from memdb.indexes._keys import (
@@ -14,17 +16,46 @@ from memdb.indexes._keys import (
     first_seed,
     numbers_of,
 )
+from memdb.indexes._order import (
+    ABSENT,
+    HIGHEST,
+    Bounds,
+    Reversed,
+    bounds,
+    descending,
+    family_name,
+    sort_key,
+)
+from memdb.indexes._sorted import SortedEntries
+from memdb.indexes._sorted_span import Span
+from memdb.indexes._unique import NO_KEY, Duplicate, UniqueEntries
 
 __all__ = [
+    "ABSENT",
+    "HIGHEST",
     "MAX_SEED",
+    "NO_KEY",
     "NUMBER_MASK",
     "TAGS",
     "TAG_OF_STR",
+    "Bounds",
+    "Bucket",
+    "ColumnEntries",
+    "Duplicate",
+    "HashEntries",
     "HashedIdentities",
     "IdentityIndex",
+    "Reversed",
     "ScannedIdentities",
+    "SortedEntries",
+    "Span",
+    "UniqueEntries",
+    "bounds",
+    "descending",
     "digest",
     "encode_key",
+    "family_name",
     "first_seed",
     "numbers_of",
+    "sort_key",
 ]

@@ -17,6 +17,8 @@ Person(name='Eric', born=2014, id=1)
 from memdb._collection import Collection, KeyedCollection, PutResult, Version
 from memdb._config import Config
 from memdb._database import Database, open
+from memdb._index_declarations import ColumnIndex, HashIndex, SetIndex, SortedIndex
+from memdb._indexes import Indexes
 from memdb._migration import CollectionMigration, MigrationResult
 from memdb._schema import CollectionSchema, FormSchema, Schema, schema
 from memdb._statistics import CollectionStats, DatabaseStats, VersionStats
@@ -27,12 +29,14 @@ from memdb.errors import (
     DamageError,
     DecodeError,
     DuplicateIdentityError,
+    DuplicateKeyError,
     EncodeError,
     FailedError,
     FileMissingError,
     FilePermissionError,
     ForkedError,
     IdentityError,
+    IndexKeyError,
     LockedError,
     MemdbError,
     NotADatabaseError,
@@ -45,7 +49,11 @@ from memdb.errors import (
     UnsupportedFormatError,
     WriteError,
 )
-from memdb.query import F
+from memdb.query import F, P, case, count_, optional
+from memdb.query._explain import Explanation
+from memdb.query._paging import Page
+from memdb.query._prepared import Prepared
+from memdb.query._query import Query
 from memdb.serializers import by_name
 from memdb.storage import Finding, Recovery
 
@@ -55,6 +63,7 @@ __all__ = [
     "CollectionMigration",
     "CollectionSchema",
     "CollectionStats",
+    "ColumnIndex",
     "Config",
     "ConfigError",
     "DamageError",
@@ -62,7 +71,9 @@ __all__ = [
     "DatabaseStats",
     "DecodeError",
     "DuplicateIdentityError",
+    "DuplicateKeyError",
     "EncodeError",
+    "Explanation",
     "F",
     "FailedError",
     "FileMissingError",
@@ -70,20 +81,29 @@ __all__ = [
     "Finding",
     "ForkedError",
     "FormSchema",
+    "HashIndex",
     "IdentityError",
+    "IndexKeyError",
+    "Indexes",
     "KeyedCollection",
     "LockedError",
     "MemdbError",
     "MigrationResult",
     "NotADatabaseError",
     "OpenError",
+    "P",
+    "Page",
+    "Prepared",
     "PutResult",
+    "Query",
     "QueryError",
     "ReadOnlyError",
     "RecordNotFoundError",
     "RecordTypeError",
     "Recovery",
     "Schema",
+    "SetIndex",
+    "SortedIndex",
     "TransactionError",
     "UnsupportedFormatError",
     "Version",
@@ -91,6 +111,9 @@ __all__ = [
     "WriteError",
     "__version__",
     "by_name",
+    "case",
+    "count_",
     "open",
+    "optional",
     "schema",
 ]

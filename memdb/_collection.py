@@ -8,11 +8,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeVar, overload
 
-import msgspec
-
 from memdb import _hot
-from memdb._config import nearest
-from memdb._members import Member
+from memdb._changes import changed
+from memdb._indexes import Indexes
 from memdb._scan import (
     Row,
     count,
@@ -23,22 +21,22 @@ from memdb._scan import (
     present,
     rows_of,
     scan,
+    size,
     take_snapshot,
 )
 from memdb._statistics import CollectionStats, collection_stats
-from memdb._store import Current, Store
-from memdb._transaction import Written
+from memdb._store import Store
 from memdb.errors import (
     DamageError,
     DecodeError,
     DuplicateIdentityError,
-    IdentityError,
     RecordNotFoundError,
     RecordTypeError,
     TransactionError,
-    shown,
 )
 from memdb.query import Expression, compile_condition
+from memdb.query._builder import joined
+from memdb.query._query import Query
 
 T = TypeVar("T")
 D = TypeVar("D")
@@ -117,6 +115,11 @@ class Collection(Generic[T]):
         """The name of the collection in the file."""
         return self._store.name
 
+    @property
+    def indexes(self) -> Indexes:
+        """The applied indexes, a mapping from name to declaration, with ``add`` and ``drop``."""
+        return Indexes(self._store)
+
     def __repr__(self) -> str:
         return f"<Collection {self._store.name!r} of {self._store.engine.place}>"
 
@@ -157,17 +160,7 @@ class Collection(Generic[T]):
 
     def __len__(self) -> int:
         """Return the number of records. Cost: O(1), in a transaction O(its changes)."""
-        store = self._store
-        store.engine.log.raise_if_closed()
-        count = len(store.identities)
-        if store.engine.is_publishing:
-            with store.engine.log.lock:
-                count = len(store.identities)
-        transaction = store.engine.current()
-        if transaction is not None:
-            for number, change in transaction.changes(store).items():
-                count += isinstance(change, Written) - (store.identities.find(number) != 0)
-        return count
+        return size(self._store)
 
     def __bool__(self) -> bool:
         """Return True: a collection is not false for being empty."""
@@ -201,6 +194,25 @@ class Collection(Generic[T]):
         store = self._store
         rows = rows_of(scan(store, take_snapshot(store)))
         return ((store.identity_of(row[0], row[1]), row) for row in rows)
+
+    def query(self) -> Query[T]:
+        """Return the query for all records, to be refined; see `Query`."""
+        return Query(self._store)
+
+    def where(self, /, *conditions: Predicate[T], **equals: Any) -> Query[T]:
+        """Return the query for the records that match all of this; see `Query`.
+
+        Args:
+            conditions: Expressions of `F`, or callables that are given a copy of each record.
+            equals: Fields and what they must equal.
+
+        Raises:
+            QueryError: A condition is none. A field that does not exist is refused when the query
+                is asked.
+
+        Cost: 1 us; nothing is looked for yet.
+        """
+        return Query(self._store, joined(None, conditions, equals))
 
     def find(self, condition: Predicate[T] | None = None, /, **equals: Any) -> T | None:
         """Return a copy of the first record that matches, by identity, or None.
@@ -389,82 +401,9 @@ class Collection(Generic[T]):
         is_replaced = change is not None and store.members.find(type(change)) is not None
         while True:
             state = store.current_state(identity, is_replaced=is_replaced)
-            outcome = store.replace(state, *self._changed(identity, state, change, fields))
+            outcome = store.replace(state, *changed(store, identity, state, change, fields))
             if outcome is not None:
                 return outcome
-
-    def _changed(
-        self, identity: Any, state: Current, change: Any, fields: dict[str, Any]
-    ) -> tuple[Any, Member]:
-        """Return the record with a change and new field values, and its class.
-
-        Raises:
-            IdentityError: It has another identity.
-        """
-        store = self._store
-        record = state.record
-        if change is not None:
-            if store.members.find(type(change)) is not None:
-                record = change
-            elif callable(change):
-                result = change(record)
-                record = record if result is None else result
-            else:
-                raise RecordTypeError(
-                    f"{store.name}: {type(change).__qualname__} is neither a"
-                    f" {store.shape.name} nor a function that changes one."
-                )
-        is_own = record is not change
-        member = store.member_of(record)
-        if fields:
-            own = member.shape.identity
-            wanted = fields.get(own or "", state.number)
-            if own is not None and (type(wanted) is not int or wanted != state.number):
-                raise self._another_identity(identity, wanted)
-            record = self._with_fields(record, fields, member, is_own=is_own)
-        if store.key is not None:
-            now = store.key.of(record)
-            if store.key.encode(now) != store.key.encode(identity):
-                raise self._another_identity(identity, now)
-            return record, member
-        name = member.shape.identity
-        if name is None:
-            return record, member
-        asked = store.asked_identity(record, member)
-        if asked not in (0, state.number):
-            raise self._another_identity(identity, asked)
-        if asked == 0 and member.shape.kind == "struct":
-            record = record if is_own else store.cloner(record)
-            msgspec.structs.force_setattr(record, name, state.number)
-        return record, member
-
-    def _another_identity(self, identity: Any, wanted: Any) -> IdentityError:
-        return IdentityError(
-            f"{self._store.name}: record {shown(identity)} can't become {shown(wanted)}: an"
-            " identity never changes. Insert a new record and delete this one, in one transaction."
-        )
-
-    def _with_fields(
-        self, record: Any, fields: dict[str, Any], member: Member, *, is_own: bool
-    ) -> Any:
-        shape = member.shape
-        if shape.kind == "dict":
-            return record | fields
-        for name in fields.keys() - member.field_names:
-            raise RecordTypeError(
-                f"{self._store.name}: {shape.name} has no field {name!r}."
-                f"{nearest(name, member.field_names)}"
-            )
-        if shape.kind == "namedtuple":
-            return record._replace(**fields)
-        if not is_own:
-            record = self._store.cloner(record)
-        set_field = msgspec.structs.force_setattr if shape.kind == "struct" else object.__setattr__
-        for name, value in fields.items():
-            set_field(record, name, value)
-        if shape.kind == "pydantic":
-            record.__pydantic_fields_set__.update(fields)
-        return record
 
     @contextlib.contextmanager
     def edit(self, identity: int) -> Iterator[T]:
@@ -489,7 +428,7 @@ class Collection(Generic[T]):
                 " Use update() with new values or a function that returns a new record."
             )
         yield record
-        if store.replace(state, *self._changed(identity, state, None, {})) is None:
+        if store.replace(state, *changed(store, identity, state, None, {})) is None:
             raise TransactionError(
                 f"{store.name}: record {identity} was changed by somebody else during edit()."
                 " Nothing was written. Try again, or use update() with a function."
@@ -569,13 +508,15 @@ def make_collection(store: Store) -> Collection[Any]:
     cls = type(base.__name__, (base,), dict(_hot.read_methods(store, base)))
     cls.__module__ = base.__module__
 
-    def add_insert() -> None:
-        for name, method in _hot.insert_method(store, base).items():
-            setattr(cls, name, method)
-            store.fast_insert = method
+    def renew_insert() -> None:
+        store.fast_insert = _hot.insert_method(store, base).get("insert")
+        if store.fast_insert is not None:
+            cls.insert = store.fast_insert  # type: ignore[method-assign]
+        elif "insert" in vars(cls):
+            del cls.insert  # type: ignore[misc]
 
-    store.on_numbers = add_insert
+    store.on_numbers = renew_insert
     if store.collection_id:
-        add_insert()
+        renew_insert()
     collection: Collection[Any] = cls(store)
     return collection

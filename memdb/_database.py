@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType, UnionType
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack, overload
 
@@ -14,6 +14,7 @@ from memdb import _config
 from memdb._collection import Collection, KeyedCollection, make_collection
 from memdb._declaration import CollectionSettings, Declaration, Upgrade
 from memdb._engine import Engine
+from memdb._index_declarations import IndexDeclaration
 from memdb._migration import MigrationResult, migrate
 from memdb._scan import misplaced
 from memdb._statistics import DatabaseStats, collection_stats
@@ -160,6 +161,7 @@ class Database:
         subclasses: bool | None = None,
         tags: Mapping[str, type] | None = None,
         aliases: Mapping[str, type] | None = None,
+        indexes: Iterable[IndexDeclaration] = (),
     ) -> Collection[Any]:
         """Return the collection of a class, made with its first record.
 
@@ -185,6 +187,8 @@ class Database:
             tags: What the file calls a class -> the class, where that is not to be its own
                 name. These classes belong to the collection too.
             aliases: Former name or tag of a class, also of a nested one or an Enum -> the class.
+            indexes: `HashIndex`, `SortedIndex`, `SetIndex`, `ColumnIndex`. Each is built when it
+                is first used, a unique one before the first write at the latest.
 
         Returns:
             The same object each time.
@@ -212,6 +216,7 @@ class Database:
             subclasses=subclasses,
             tags=tags,
             aliases=aliases,
+            indexes=indexes,
         )
         with self._lock:
             return self._collection(declaration)
@@ -337,6 +342,10 @@ class Database:
             findings += [
                 Finding(int(pointer["offset"]), f"{store.name}: the index leads to another record")
                 for pointer in pointers[is_wrong]
+            ]
+            findings += [
+                Finding(log.end, f"{store.name}: the index {name!r} is not as its records say")
+                for name in store.indexes.differing()
             ]
             if store.key is not None:
                 findings += misplaced(store, store.key, pointers["offset"].tolist(), slots)

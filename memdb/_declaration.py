@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, TypedDict, get_origin, is_typeddict
 
+from memdb._index_declarations import IndexDeclaration
 from memdb._members import Member, Members, member_shapes
 from memdb._natural_key import NaturalKey, field_names
 from memdb._store import Store
-from memdb.errors import ConfigError, RecordTypeError
+from memdb.errors import ConfigError, RecordTypeError, shown
 from memdb.serializers import Evolution, Serializer, Shape, get_serializer
 from memdb.serializers._shape import is_union, type_text
 
@@ -38,6 +39,7 @@ class CollectionSettings(TypedDict, total=False):
     subclasses: bool | None
     tags: Mapping[str, type] | None
     aliases: Mapping[str, type] | None
+    indexes: Iterable[IndexDeclaration]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -63,6 +65,7 @@ class Declaration:
     subclasses: bool | None
     tags: Mapping[str, type] | None
     aliases: Mapping[str, type] | None
+    indexes: tuple[IndexDeclaration, ...]
 
     @classmethod
     def of(cls, cls_or_name: Any, *, name: str | None, **settings: Any) -> Declaration:
@@ -93,6 +96,7 @@ class Declaration:
                 f"{name}: tags= has two names for one class. Declare the one that is written in"
                 " tags=, and former ones in aliases=."
             )
+        settings["indexes"] = _declared_indexes(name, settings["indexes"])
         if settings["key"] is not None:
             settings["key"] = field_names(name, settings["key"])
         record_class = None if isinstance(cls_or_name, str) else cls_or_name
@@ -107,6 +111,8 @@ class Declaration:
         for field in fields(self):
             before, now = getattr(self, field.name), getattr(other, field.name)
             if field.name in _OF_FUNCTIONS and before is not None and now is not None:
+                continue
+            if field.name == "indexes" and not now:
                 continue
             if now != before and (now is not None or field.name == "cls"):
                 setting = "class" if field.name == "cls" else field.name
@@ -161,6 +167,7 @@ class Declaration:
             evolution=evolution,
             cache_limit=config.cache if isinstance(config.cache, int) else limits[config.cache],
             has_identity_index=self.identity_index is not False,
+            indexes=[index.bind(shape, self.name) for index in self.indexes],
         )
 
     def _natural_key(
@@ -221,6 +228,32 @@ class Declaration:
                         " no record would be found any more. Copy the records into a new"
                         " collection."
                     )
+
+
+def _declared_indexes(name: str, indexes: Any) -> tuple[IndexDeclaration, ...]:
+    """Return the declarations of a collection's indexes.
+
+    Raises:
+        ConfigError: They are none, or two have one name.
+    """
+    if isinstance(indexes, str | Mapping) or not isinstance(indexes, Iterable):
+        raise ConfigError(
+            f"{name}: indexes= is a list of declarations as memdb.HashIndex, not {shown(indexes)}."
+        )
+    declared = tuple(indexes)
+    names: set[str] = set()
+    for index in declared:
+        if not isinstance(index, IndexDeclaration):
+            raise ConfigError(
+                f"{name}: indexes= has {shown(index)}. Declare an index with HashIndex,"
+                " SortedIndex, SetIndex or ColumnIndex."
+            )
+        if index.name in names:
+            raise ConfigError(
+                f"{name}: two indexes are named {index.name!r}. Give one of them a name=."
+            )
+        names.add(index.name)
+    return declared
 
 
 def _name_of(cls_or_name: Any) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,8 @@ from memdb.serializers import (
     make_decoder,
     unknown_fields,
 )
+from memdb.serializers._codec import GeneratedCodec
+from memdb.serializers._generate import GeneratedSerializer
 
 if TYPE_CHECKING:
     from memdb._records import Records
@@ -25,14 +28,46 @@ Decode = Callable[[bytes, int], Any]
 
 
 class Decoding:
-    """The decoders of one collection, made when first needed."""
+    """The decoders of one collection, made when first needed.
+
+    Attributes:
+        is_typed: Every record that was decoded so far, the open transaction's too, was written by
+            the fast tier of its class as it is now: the check of `memdb.serializers._plan.Plan`
+            was true for each of its values. It becomes False for good just before another record
+            is decoded; so whoever relies on it looks at it once it holds the records.
+    """
 
     def __init__(self, store: Records) -> None:
         self._store = store
+        self._typed_lock = threading.Lock()
+        self.is_typed = self._watch()
         self._decoders: dict[int, Decode] = {}
         start = getattr(store.serializer, "exact_start", None)
         self._exact_start = None if start is None else bytes([start])
         self._unknown: dict[tuple[int | Member, Member], UnknownFields | None] = {}
+
+    def _watch(self) -> bool:
+        """Have the codec tell of records that are not typed; return whether there are others."""
+        sole = self._store.members.sole
+        if sole is None or sole.shape.kind == "dict" or self._store.cloner.is_sharing:
+            # What readers share they may change to anything.
+            return False
+        # That of pickle is generated, too, and says nothing of the values.
+        is_tiered = isinstance(self._store.serializer, GeneratedSerializer)
+        if not is_tiered or not isinstance(sole.codec, GeneratedCodec):
+            return False
+        sole.codec.on_slow = self._note_untyped
+        return True
+
+    def _note_untyped(self) -> None:
+        """Note that a record may have values of other types than its class says."""
+        if not self.is_typed:
+            return
+        with self._typed_lock:
+            was_typed, self.is_typed = self.is_typed, False
+        hook = self._store.on_untyped
+        if was_typed and hook is not None:
+            hook()
 
     def decode(self, writer_id: int, payload: bytes, identity: int) -> Any:
         """Make a record of bytes that the given writer wrote.
@@ -65,21 +100,22 @@ class Decoding:
 
     def is_old(self, writer_id: int) -> bool:
         """Whether versions of a writer are in a form from before the present one."""
-        if self._member_of(writer_id) is not None:
+        if self.own_member(writer_id) is not None:
             return False
         schema = self._schema(writer_id)
         member = self._store.members.of_writer(schema)
         return member is None or not self._is_newer(member, writer_id, schema)
 
-    def _member_of(self, writer_id: int) -> Member | None:
+    def own_member(self, writer_id: int) -> Member | None:
         """Return the member that is this writer itself."""
         found = [member for member in self._store.members if member.writer_id == writer_id]
         return found[0] if found else None
 
     def _decoder(self, writer_id: int) -> Decode:
-        member = self._member_of(writer_id)
+        member = self.own_member(writer_id)
         if member is not None:
             return member.codec.decode
+        self._note_untyped()
         schema = self._schema(writer_id)
         target = self._target(schema)
         decode = make_decoder(self._serializer(schema), target.shape, schema, self._store.evolution)

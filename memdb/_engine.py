@@ -77,6 +77,7 @@ class Engine:
         self.transaction = None
         for store in self.stores.values():
             store.cache.clear()
+            store.indexes.forget()
 
     # -- whose turn it is ----------------------------------------------------------------
 
@@ -232,6 +233,7 @@ class Engine:
             store = stores.get(collection)
             if store is not None:
                 store.publish(identity, 0 if kind == Kind.DELETED else slot)
+                store.indexes.distrust()
         self.is_publishing = False
 
 

@@ -105,20 +105,44 @@ def insert_method(store: Store, slow: type[Collection[Any]]) -> dict[str, Method
     engine, member = store.engine, store.members.sole
     if member is None or not store.is_registered(member) or store.is_borrowed():
         return {}
+    if store.indexes.is_checked:
+        return {}
     plain = _numbered(store, member.shape) if store.key is None else _keyed(store, store.key)
     if plain is None:
         return {}
+    names = {}
+    is_as_annotated = []
+    if len(store.indexes):
+        # What its class does not promise may be no key of an index: the slow way looks.
+        names["exact_start"] = bytes([store.serializer.exact_start])  # type: ignore[attr-defined]
+        is_as_annotated = [
+            "        if payload[:1] == exact_start:",
+            "            return slow_insert(record)",
+        ]
+    unique = _unique(store, plain.number)
+    publish = [f"slot = append_one({plain.number}, payload, end_of_pointer)", *plain.publish]
+    if unique.publish:
+        publish = [
+            "first = log._count",
+            "try:",
+            *("    " + line for line in [*publish, *unique.publish]),
+            # An interrupt may hit between the calls that change the unique indexes.
+            "except BaseException:",
+            "    catch_up(first)",
+            "    raise",
+        ]
     source = [
         "def insert(self, record):",
         *("    " + line for line in plain.prepare),
+        *is_as_annotated,
+        *("        " + line for line in unique.prepare),
         "        with lock:",
-        *("            " + line for line in plain.find),
-        f"            if log.gate is None and {plain.is_free}:",
+        *("            " + line for line in [*plain.find, *unique.find]),
+        f"            if log.gate is None and {plain.is_free}{unique.is_free}:",
         # Invariant: no interrupt (Ctrl-C) can come between the end of append_one and the end
         # of publishing: CPython looks for signals behind calls of C functions and at the start
         # of Python ones, not at their return.
-        f"                slot = append_one({plain.number}, payload, end_of_pointer)",
-        *("                " + line for line in plain.publish),
+        *("                " + line for line in publish),
         *(["                end = log.end"] if engine.is_synced else []),
         "                is_done = True",
         "            else:",
@@ -139,6 +163,8 @@ def insert_method(store: Store, slow: type[Collection[Any]]) -> dict[str, Method
         "end_of_pointer": member.pointer_ends[Kind.INSERTED],
         "slow_insert": store.insert,
         "EncodeError": EncodeError,
+        **names,
+        **unique.names,
         **plain.names,
     }
     return _compile(store, source, namespace, slow, ("insert",))
@@ -162,6 +188,24 @@ class _Plain(NamedTuple):
     number: str
     publish: list[str]
     names: dict[str, Any]
+
+
+def _unique(store: Store, number: str) -> _Plain:
+    """Return what unique indexes add to an ``insert``: the keys that nobody may have."""
+    bounds = store.indexes.uniques
+    if not bounds:
+        return _Plain([], [], "", number, [], {})
+    names: dict[str, Any] = {"indexes": store.indexes, "catch_up": store.engine.catch_up}
+    prepare, publish = [], []
+    tests = [f" and len(uniques) == {len(bounds)}"]
+    for place, bound in enumerate(bounds):
+        names[f"keys_of{place}"], names[f"name{place}"] = bound.keys_of, bound.name
+        prepare.append(f"keys{place} = keys_of{place}(record)")
+        entries = f"uniques[name{place}]"
+        tests.append(f" and not (keys{place} and keys{place}[0] in {entries}.numbers)")
+        publish += [f"if keys{place}:", f"    {entries}.set({number}, keys{place}[0])"]
+    find = ["uniques = indexes.view.uniques"]
+    return _Plain(prepare, find, "".join(tests), number, publish, names)
 
 
 def _numbered(store: Store, shape: Shape) -> _Plain | None:

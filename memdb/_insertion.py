@@ -5,14 +5,17 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterable, Sequence
 from datetime import date
+from itertools import repeat
 from operator import attrgetter
 from types import NoneType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from uuid import UUID
 
 import numpy as np
 
+from memdb._claims import Claims, Taken
 from memdb._decoding import locate
+from memdb._index_set import IndexSet
 from memdb._members import Member, Members
 from memdb._natural_key import NaturalKey
 from memdb._records import Records
@@ -33,7 +36,12 @@ from memdb.storage import Array, Kind, checksum32, empty_pointers, pointer_end
 
 if TYPE_CHECKING:
     from memdb._engine import Engine
+    from memdb._index_declarations import BoundIndex
 
+# What an action gives that has to be run again, once the unique indexes are built.
+_AGAIN: Any = object()
+
+R = TypeVar("R")
 Encoded = tuple[int, bytes]
 
 
@@ -55,14 +63,22 @@ class Insertion(Records):
     """The records of one collection, for reading and inserting.
 
     Attributes:
-        on_numbers: Called when the catalogue has given numbers.
+        on_numbers: Called when the catalogue has given numbers, or the indexes are others.
         fast_insert: The generated ``insert`` of `memdb._hot`, where there is one.
     """
 
     def __init__(
-        self, engine: Engine, name: str, members: Members, key: NaturalKey | None, **settings: Any
+        self,
+        engine: Engine,
+        name: str,
+        members: Members,
+        key: NaturalKey | None,
+        *,
+        indexes: Iterable[BoundIndex] = (),
+        **settings: Any,
     ) -> None:
         super().__init__(engine, name, members, key, **settings)
+        self.indexes = IndexSet(self, indexes)
         self.on_numbers: Callable[[], None] | None = None
         self.fast_insert: Callable[[Any, Any], int] | None = None
         self._deletion_end = pointer_end(self.collection_id, 0, Kind.DELETED)
@@ -179,14 +195,40 @@ class Insertion(Records):
 
     # -- one version ---------------------------------------------------------------------
 
-    def commit_one(self, number: int, payload: bytes, member: Member, kind: Kind) -> None:
+    def autocommit(self, action: Callable[[], R]) -> R:
+        """Run ``action`` as `Engine.autocommit` does, with unique indexes that are built.
+
+        Raises:
+            DuplicateKeyError: A key that it claims is another record's.
+        """
+        indexes = self.indexes
+        if not indexes.has_uniques:
+            return self.engine.autocommit(action)
+        try:
+            while True:
+                indexes.build_uniques()
+                result = self.engine.autocommit(
+                    lambda: action() if indexes.are_uniques_built else _AGAIN
+                )
+                if result is not _AGAIN:
+                    return result
+        except Taken as taken:
+            raise indexes.duplicate(taken) from None
+
+    def commit_one(
+        self, number: int, payload: bytes, member: Member, kind: Kind, claims: Claims = ()
+    ) -> None:
         """Append one version and make it visible; the lock is held and the gate is open."""
         log = self.engine.log
+        if claims:
+            self.indexes.refuse_taken([(number, claims)])
         if not self.is_registered(member):
             self.engine.register([(self, member)])
         first = log.next_slot
         try:
             self.publish(number, log.append_one(number, payload, member.pointer_ends[kind]))
+            if claims:
+                self.indexes.take_claims([(number, claims)])
         except BaseException:
             self.engine.catch_up(first)
             raise
@@ -203,6 +245,7 @@ class Insertion(Records):
             self.identities.set(number, slot)
         elif self.identities.find(number):
             self.identities.remove(number)
+            self.indexes.remove(number)
 
     def is_same(self, slot: int, payload: bytes, member: Member) -> bool:
         """Whether a version was written by the present writer with these bytes."""
@@ -231,44 +274,46 @@ class Insertion(Records):
             return self._insert_keyed(self.key, record, member)
         explicit = self.asked_identity(record, member)
         payload = self.encode(member, record, explicit or None)
+        claims = self.indexes.claims(record, payload, explicit or None)
         transaction = self.engine.current()
         if transaction is not None:
             with transaction.lock:
                 number = explicit or self.checked_next(transaction.next_identity(self))
                 if explicit and self.is_there(explicit):
                     raise self.duplicate(explicit)
-                transaction.write(self, number, Written(payload, member))
+                transaction.write(self, number, Written(payload, member, claims))
             return number
 
         def action() -> int:
             number = explicit or self.identities.next_identity
             if explicit and self.identities.find(explicit):
                 raise self.duplicate(explicit)
-            self.commit_one(self.checked_next(number), payload, member, Kind.INSERTED)
+            self.commit_one(self.checked_next(number), payload, member, Kind.INSERTED, claims)
             return number
 
-        return self.engine.autocommit(action)
+        return self.autocommit(action)
 
     def _insert_keyed(self, key: NaturalKey, record: Any, member: Member) -> Any:
         identity = key.of(record)
         keys = [(identity, key.encode(identity))]
         payload = self.encode(member, record, identity)
+        claims = self.indexes.claims(record, payload, identity)
         transaction = self.engine.current()
         if transaction is not None:
             with transaction.lock:
                 (number,) = self._plan(key, keys).numbers
-                transaction.write(self, number, Written(payload, member))
+                transaction.write(self, number, Written(payload, member, claims))
             return identity
         while True:
             plan = self._plan(key, keys)
 
             def action(plan: _Plan = plan) -> bool:
                 if self._is_as_planned(key, plan):
-                    self.commit_one(plan.numbers[0], payload, member, Kind.INSERTED)
+                    self.commit_one(plan.numbers[0], payload, member, Kind.INSERTED, claims)
                     return True
                 return False
 
-            if self.engine.autocommit(action):
+            if self.autocommit(action):
                 return identity
 
     def _is_as_planned(self, key: NaturalKey, plan: _Plan) -> bool:
@@ -371,16 +416,18 @@ class Insertion(Records):
             payloads = self._payloads(records, members, explicit)
             if not records:
                 return []
+            claims = self.indexes.claims_of_many(records, payloads, explicit)
             transaction = self.engine.current()
             if transaction is not None:
                 with transaction.lock:
                     first = transaction.next_identity(self)
                     wanted = explicit or [0] * len(records)
                     numbers = self._assigned(wanted, first, self.is_there)
-                    for number, payload, member in zip(numbers, payloads, members, strict=True):
-                        transaction.write(self, number, Written(payload, member))
+                    states = map(Written, payloads, members, claims or repeat(()))
+                    for number, state in zip(numbers, states, strict=False):
+                        transaction.write(self, number, state)
                 return numbers
-            return self.engine.autocommit(lambda: self._commit_many(explicit, payloads, members))
+            return self.autocommit(lambda: self._commit_many(explicit, payloads, members, claims))
 
     def _insert_many_keyed(
         self, key: NaturalKey, records: list[Any], members: list[Member]
@@ -390,24 +437,25 @@ class Insertion(Records):
         payloads = self._payloads(records, members, identities)
         if not records:
             return []
-
+        claims = self.indexes.claims_of_many(records, payloads, identities)
         transaction = self.engine.current()
         if transaction is not None:
             with transaction.lock:
                 numbers = self._plan(key, keys).numbers
-                for number, payload, member in zip(numbers, payloads, members, strict=True):
-                    transaction.write(self, number, Written(payload, member))
+                states = map(Written, payloads, members, claims or repeat(()))
+                for number, state in zip(numbers, states, strict=False):
+                    transaction.write(self, number, state)
             return identities
         while True:
             plan = self._plan(key, keys)
 
             def action(plan: _Plan = plan) -> bool:
                 if self._is_as_planned(key, plan):
-                    self._commit_numbered(plan.numbers, payloads, members)
+                    self._commit_numbered(plan.numbers, payloads, members, claims)
                     return True
                 return False
 
-            if self.engine.autocommit(action):
+            if self.autocommit(action):
                 return identities
 
     def _members_of(self, records: list[Any]) -> list[Member]:
@@ -477,35 +525,49 @@ class Insertion(Records):
         return result
 
     def _commit_many(
-        self, explicit: list[int], payloads: list[bytes], members: list[Member]
+        self,
+        explicit: list[int],
+        payloads: list[bytes],
+        members: list[Member],
+        claims: list[Claims],
     ) -> list[int]:
         """Append records as one commit; ``explicit`` is empty when none asks for an identity."""
         first = self.identities.next_identity
         if explicit:
             numbers = self._assigned(explicit, first, self.identities.find)
-            self._commit_numbered(numbers, payloads, members)
+            self._commit_numbered(numbers, payloads, members, claims)
             return numbers
         identities = range(first, first + len(payloads))
         self.checked_next(identities[-1])
+        changes = list(zip(identities, claims, strict=False))
+        self.indexes.refuse_taken(changes)
         self.ensure_registered(self.distinct(members))
         pointers = self._pointers(identities, payloads, members, Kind.INSERTED)
-        self.engine.commit(
-            pointers,
-            b"".join(payloads),
-            lambda slot: self.identities.extend(first, slot, len(identities)),
-        )
+
+        def publish(slot: int) -> None:
+            self.identities.extend(first, slot, len(identities))
+            self.indexes.take_claims(changes)
+
+        self.engine.commit(pointers, b"".join(payloads), publish)
         return list(identities)
 
     def _commit_numbered(
-        self, numbers: list[int], payloads: list[bytes], members: list[Member]
+        self,
+        numbers: list[int],
+        payloads: list[bytes],
+        members: list[Member],
+        claims: list[Claims],
     ) -> None:
         """Append new records as one commit; the lock is held."""
+        changes = list(zip(numbers, claims, strict=False))
+        self.indexes.refuse_taken(changes)
         self.ensure_registered(self.distinct(members))
         pointers = self._pointers(numbers, payloads, members, Kind.INSERTED)
 
         def publish(slot: int) -> None:
             for offset, number in enumerate(numbers):
                 self.identities.set(number, slot + offset)
+            self.indexes.take_claims(changes)
 
         self.engine.commit(pointers, b"".join(payloads), publish)
 

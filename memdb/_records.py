@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -21,6 +21,7 @@ from memdb.storage import Array, Kind
 
 if TYPE_CHECKING:
     from memdb._engine import Engine
+    from memdb._index_set import IndexSet
 
 
 class Records:
@@ -32,13 +33,20 @@ class Records:
     Attributes:
         members: The classes of the records.
         key: The natural key, None where identities are numbers.
+        indexes: The applied indexes.
         cache: Number -> decoded live version. Its objects are never changed and never given
             away; a change removes the old one. An entry is as good as proof that the database
             is open and no transaction has touched the record, so that a hit needs no check.
         cache_limit: The most entries, or None.
         identities: Number -> slot of the live version.
         collection_id: Number in the catalogue, 0 until the first write.
+        on_untyped: Called once, when `decoding.is_typed` becomes False; by any thread, in the
+            middle of a reading, and before what is read is there.
     """
+
+    on_untyped: Callable[[], None] | None = None
+
+    indexes: IndexSet
 
     def __init__(
         self,

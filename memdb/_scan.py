@@ -175,13 +175,25 @@ def matching(store: Records, condition: Condition) -> Iterator[Row]:
 
     The user's own callable gets a copy, so that nothing it does to it is ever seen.
     """
-    parts = scan(store, take_snapshot(store))
+    parts = scan(store, _narrowed(store, condition))
     if condition.matches_all:
         return rows_of(parts)
     if condition.needs_copy:
         return _matching_copies(store, rows_of(parts), condition)
     matches = condition.matches
     return (row for part in parts for row in zip(*part, strict=True) if matches(row[1]))
+
+
+def _narrowed(store: Records, condition: Condition) -> Snapshot:
+    """Return a snapshot that has every record that matches; few others where an index helps."""
+    engine = store.engine
+    engine.log.raise_if_closed()
+    snapshot = None
+    if condition.expression is not None and len(store.indexes):
+        transaction = engine.current()
+        changes = {} if transaction is None else transaction.changes(store)
+        snapshot = store.indexes.snapshot(condition.expression, changes)
+    return take_snapshot(store) if snapshot is None else snapshot
 
 
 def _matching_copies(store: Records, rows: Iterator[Row], condition: Condition) -> Iterator[Row]:
@@ -195,11 +207,26 @@ def _matching_copies(store: Records, rows: Iterator[Row], condition: Condition) 
                 yield row
 
 
+def size(store: Records) -> int:
+    """Return the number of records; none is read."""
+    engine = store.engine
+    engine.log.raise_if_closed()
+    count = len(store.identities)
+    if engine.is_publishing:
+        with engine.log.lock:
+            count = len(store.identities)
+    transaction = engine.current()
+    if transaction is not None:
+        for number, change in transaction.changes(store).items():
+            count += isinstance(change, Written) - (store.identities.find(number) != 0)
+    return count
+
+
 def count(store: Records, condition: Condition) -> int:
     """Return how many records match; copies nothing but for a callable."""
     if condition.needs_copy:
         return sum(1 for _ in matching(store, condition))
-    parts = scan(store, take_snapshot(store))
+    parts = scan(store, _narrowed(store, condition))
     return sum(sum(map(condition.matches, part.records)) for part in parts)
 
 

@@ -64,7 +64,7 @@ class Store(Insertion):
             change = None if transaction is None else transaction.find(self, number)
             if not isinstance(change, Written):
                 raise self.not_found(identity)
-            payload, member = change
+            payload, member, _ = change
             record = None if is_replaced else member.codec.decode(payload, number)
             return Current(number, 0, member, payload, record)
         try:
@@ -110,6 +110,8 @@ class Store(Insertion):
         is_same_writer = writer is member or (writer == member.writer_id != 0)
         if is_same_writer and self._is_unchanged(number, old, payload, member):
             return False
+        indexes = self.indexes
+        claims = indexes.claims(record, payload, number if self.key is None else None)
         transaction = self.engine.current()
         if transaction is not None:
             with transaction.lock:
@@ -120,16 +122,16 @@ class Store(Insertion):
                     is_as_before = change.payload is old
                 if not is_as_before:
                     return None
-                transaction.write(self, number, Written(payload, member))
+                transaction.write(self, number, Written(payload, member, claims))
             return True
 
         def action() -> bool | None:
             if self.identities.find(number) != state.slot:
                 return None
-            self.commit_one(number, payload, member, Kind.UPDATED)
+            self.commit_one(number, payload, member, Kind.UPDATED, claims)
             return True
 
-        return self.engine.autocommit(action)
+        return self.autocommit(action)
 
     def rewrite(self, states: list[tuple[int, int, bytes, Member]]) -> int:
         """Write the same records in their present form, as one commit; see `migrate`.

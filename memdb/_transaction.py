@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from memdb._claims import Claims, Taken
 from memdb.errors import TransactionError
 from memdb.storage import POINTER_DTYPE, Kind, checksum32
 
@@ -19,10 +20,11 @@ if TYPE_CHECKING:
 
 
 class Written(NamedTuple):
-    """A new state of a record: its bytes and their class."""
+    """A new state of a record: its bytes, their class, and its keys in unique indexes."""
 
     payload: bytes
     member: Member
+    claims: Claims = ()
 
 
 class Deleted(NamedTuple):
@@ -30,6 +32,7 @@ class Deleted(NamedTuple):
 
     payload: None = None
     member: None = None
+    claims: Claims = ()
 
 
 Change = Written | Deleted
@@ -125,12 +128,17 @@ class Transaction:
             WriteError: The disk refused; nothing was changed.
         """
         engine, log = self._engine, self._engine.log
+        stores = dict.fromkeys([store for store, _ in self._layers[0]])
+        for store in stores:
+            store.indexes.build_uniques()
         with log.lock:
             if log.gate is not self:
                 log.raise_if_unusable()
             changes = self._net_changes()
             if not changes:
                 return log.end
+            for store in stores:
+                store.indexes.refuse_taken(_claims(store, changes))
             forms = [
                 (store, change.member)
                 for store, _, change, _ in changes
@@ -142,7 +150,7 @@ class Transaction:
             engine.commit(
                 np.array([self._pointer(*change) for change in changes], POINTER_DTYPE),
                 b"".join(payload for payload in payloads if payload is not None),
-                lambda slot: self._publish(changes, slot),
+                lambda slot: self._publish(changes, slot, list(stores)),
             )
             return log.end
 
@@ -152,16 +160,18 @@ class Transaction:
         """Return a pointer's fields, without those that the log fills in."""
         if isinstance(change, Deleted):
             return number, 0, 0, 0, store.collection_id, 0, kind, 0, 0
-        payload, member = change
+        payload, member, _ = change
         self._engine.log.refuse_large(len(payload))
         checksum = checksum32(payload) if payload else 0
         ends = (store.collection_id, member.writer_id, kind, 0, 0)
         return number, 0, len(payload), checksum, *ends
 
     @staticmethod
-    def _publish(changes: list[_Net], slot: int) -> None:
+    def _publish(changes: list[_Net], slot: int, stores: list[Insertion]) -> None:
         for offset, (store, number, change, _) in enumerate(changes):
             store.publish(number, 0 if change.payload is None else slot + offset)
+        for store in stores:
+            store.indexes.take_claims(_claims(store, changes))
 
     def _net_changes(self) -> list[_Net]:
         """Return what differs from the state before, each record once."""
@@ -176,6 +186,13 @@ class Transaction:
             elif not store.is_same(slot, change.payload, change.member):
                 net.append((store, number, change, Kind.UPDATED))
         return net
+
+
+def _claims(store: Insertion, changes: list[_Net]) -> list[tuple[int, Claims]]:
+    """Return what the records of one collection that were changed claim in unique indexes."""
+    if not store.indexes.has_uniques:
+        return []
+    return [(number, change.claims) for owner, number, change, _ in changes if owner is store]
 
 
 class _Scope:
@@ -230,6 +247,8 @@ class _Scope:
         with transaction.lock:
             try:
                 end = transaction.commit() if exc_type is None else 0
+            except Taken as taken:
+                raise taken.store.indexes.duplicate(taken) from None
             finally:
                 engine.end(transaction)
                 # What needs no __del__ any more has none: an interrupt in it would be lost.

@@ -20,6 +20,8 @@ A leaf module: all rooms may import it, it imports none of them.
     |   +-- EncodeError (TypeError)        a value that the serializer can't hold
     |   +-- IdentityError (ValueError)     an identity out of range or of a wrong type
     |   |   +-- DuplicateIdentityError     a live record has this identity already
+    |   +-- IndexKeyError (ValueError)     an index can't make a key of a record
+    |   +-- DuplicateKeyError (ValueError) a live record has this key of a unique index already
     |   +-- ReadOnlyError (TypeError)      the mode allows no such change
     |   +-- WriteError (OSError)           the disk refused; nothing was changed
     |   |   +-- FailedError                an earlier sync failed; reopen to go on
@@ -177,6 +179,71 @@ class DuplicateIdentityError(IdentityError):
         super().__init__(message)
         self.collection = collection
         self.identity = identity
+
+
+class IndexKeyError(MemdbError, ValueError):
+    """An index can't make a key of a record.
+
+    Attributes:
+        collection: Name of the collection.
+        index: Name of the index.
+        identity: The record's; None for a new record without one.
+    """
+
+    def __init__(
+        self, message: str, *, collection: str = "", index: str = "", identity: Any = None
+    ) -> None:
+        super().__init__(message)
+        self.collection = collection
+        self.index = index
+        self.identity = identity
+
+    def located(self, collection: str, identity: Any) -> IndexKeyError:
+        """Return the same error for a record that is known by now, named in the message."""
+        place = f"{collection} {shown(identity)}" if identity else collection
+        return IndexKeyError(
+            f"{place}: {self}", collection=collection, index=self.index, identity=identity or None
+        )
+
+
+class DuplicateKeyError(MemdbError, ValueError):
+    """A live record has the key of another one in a unique index already.
+
+    Attributes:
+        collection: Name of the collection.
+        index: Name of the index.
+        other: Identity of the record that has the key; None if it is as new as this one.
+        identity: Of the record that may not have it; None for a new record without one.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        collection: str = "",
+        index: str = "",
+        other: Any = None,
+        identity: Any = None,
+    ) -> None:
+        super().__init__(message)
+        self.collection = collection
+        self.index = index
+        self.other = other
+        self.identity = identity
+
+    @classmethod
+    def of(cls, collection: str, index: str, other: Any, identity: Any) -> DuplicateKeyError:
+        """Return the error for two records, each named as far as it has an identity."""
+        owner = "another new record" if other is None else f"the record {shown(other)}"
+        record = "a new record" if identity is None else f"the record {shown(identity)}"
+        return cls(
+            f"{collection}: {owner} has the same key in the unique index {index!r} as {record}."
+            " Change or delete one of them first.",
+            collection=collection,
+            index=index,
+            other=other,
+            identity=identity,
+        )
 
 
 class ReadOnlyError(MemdbError, TypeError):

@@ -23,6 +23,7 @@ from memdb.serializers._build import (
     full_name,
     missing_field,
 )
+from memdb.serializers._codec import GeneratedCodec
 from memdb.serializers._exact import ExactTier
 from memdb.serializers._plan import (
     Form,
@@ -40,6 +41,7 @@ from memdb.serializers._plan import (
 )
 from memdb.serializers._protocol import Codec
 from memdb.serializers._pydantic import FIELDS_SET, usual_check
+from memdb.serializers._reader import FieldReader, dict_reader, has_plain_fields, record_reader
 from memdb.serializers._shape import FieldShape, Shape, type_text
 from memdb.serializers._stack import pass_on
 from memdb.serializers._writer import (
@@ -97,28 +99,6 @@ class Format:
 
 
 NOT_EXACT = object()
-
-
-class GeneratedCodec:
-    """A codec whose ``encode`` and ``decode`` are functions generated for one class.
-
-    Attributes:
-        omits_identity: The payload does not depend on the identity field, so that the bytes of
-            two states of a record tell whether they differ.
-    """
-
-    __slots__ = ("decode", "encode", "omits_identity")
-
-    def __init__(
-        self,
-        encode: Callable[[Any], bytes],
-        decode: Callable[[bytes, int], Any],
-        *,
-        omits_identity: bool = True,
-    ) -> None:
-        self.encode = encode
-        self.decode = decode
-        self.omits_identity = omits_identity
 
 
 class GeneratedSerializer:
@@ -266,25 +246,50 @@ class _RecordCodec:
         if writer is not None and writer["kind"] == "dict":
             self.layout = "named"
         self._lenient: Callable[[bytes, int], Any] | None = None
+        self._codec: GeneratedCodec | None = None
         self.fallback: Fallback | None = None
         self.carried: frozenset[str] = frozenset()
         self.decode_carried: Callable[[bytes, int], Any] | None = None
 
     def make(self) -> GeneratedCodec:
         """Return the codec for bytes as this class writes them."""
-        if self.layout == "named" and self.shape.kind == "struct":
-            planner = Planner(self.form.form, is_struct=True)
-            plans = self._plans(planner)
-            if is_native_struct(self.shape, plans):
-                return self._native_struct(planner, plans)
-        planner = Planner(self.form.form)
-        plans = self._plans(planner)
+        planner, plans, is_native = self._planned()
+        if is_native:
+            self._codec = self._native_struct(planner, plans)
+            return self._codec
         try:
             decode = self._decoder(planner, plans)
         except TypeError:
             # msgspec knows a combination of types that it can't tell apart, and the plans do not.
-            return GeneratedCodec(self._encode_exactly, self._decode_slowly)
-        return GeneratedCodec(self._encoder(planner, plans), decode)
+            self._codec = GeneratedCodec(self._encode_exactly, self._decode_slowly)
+        else:
+            encode = self._encoder(planner, plans)
+            self._codec = GeneratedCodec(encode, decode, make_reader=self._reader)
+        return self._codec
+
+    def _planned(self) -> tuple[Planner, dict[str, Plan], bool]:
+        """Return the plans for the class, and whether it is a Struct that msgspec handles."""
+        if self.layout == "named" and self.shape.kind == "struct":
+            planner = Planner(self.form.form, is_struct=True)
+            plans = self._plans(planner)
+            if is_native_struct(self.shape, plans):
+                return planner, plans, True
+        planner = Planner(self.form.form)
+        return planner, self._plans(planner), False
+
+    def _reader(self, names: tuple[str, ...], absent: object) -> FieldReader | None:
+        """Return the reader of some fields of what this class writes."""
+        stored = [field.name for field in self.fields]
+        if not set(names) <= set(stored) or not has_plain_fields(self.shape, names):
+            return None
+        planner, plans, _ = self._planned()
+        return record_reader(
+            names,
+            plans,
+            planner.namespace,
+            self.form.decoder,
+            stored if self.layout == "positional" else None,
+        )
 
     def make_decode(self) -> Callable[[bytes, int], Any]:
         """Return the decoder for bytes of the writer schema."""
@@ -376,7 +381,12 @@ class _RecordCodec:
             "force": force_setattr,
         }
         decode = _decode_function(lines, namespace, self._decode_slowly)
-        return GeneratedCodec(encode, decode, omits_identity=self.shape.identity is None)
+        return GeneratedCodec(
+            encode,
+            decode,
+            omits_identity=self.shape.identity is None,
+            make_reader=self._reader,
+        )
 
     # -- decode
 
@@ -441,6 +451,8 @@ class _RecordCodec:
 
     def _decode_slowly(self, data: bytes, identity: int) -> Any:
         """Decode what the fast decoder refused, or say what is wrong with it."""
+        if self._codec is not None and self._codec.on_slow is not None:
+            self._codec.on_slow()
         if self.fallback is None:
             return self._decode_by_name(bytes(data), identity)
         try:
@@ -619,7 +631,10 @@ def _dict_codec(shape: Shape, form: Format) -> GeneratedCodec:
             record[key] = identity
         return record
 
-    return GeneratedCodec(encode, decode)
+    def make_reader(names: tuple[str, ...], absent: object) -> FieldReader | None:
+        return None if key in names else dict_reader(names, form.decoder, absent)
+
+    return GeneratedCodec(encode, decode, make_reader=make_reader)
 
 
 _NO_DICT = (

@@ -18,7 +18,8 @@ from zoneinfo import ZoneInfo
 
 from memdb.errors import DecodeError, EncodeError, RecordTypeError
 from memdb.serializers._build import Builder, full_name, get_attribute
-from memdb.serializers._generate import GeneratedCodec, compiled, wrong_class
+from memdb.serializers._codec import GeneratedCodec
+from memdb.serializers._generate import compiled, wrong_class
 from memdb.serializers._pickled import changed_member, comes_back, completer, forgetter, lost_in
 from memdb.serializers._plan import attribute
 from memdb.serializers._protocol import Codec

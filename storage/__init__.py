@@ -7,7 +7,9 @@ from memdb.storage._check import Finding, check_log
 from memdb.storage._constants import MAX_CATALOGUE_NUMBER, POINTER_DTYPE, Kind
 from memdb.storage._file import File, MapAccess, MemoryFile, OSFile
 from memdb.storage._log import Durability, Log, pointer_end
+from memdb.storage._reading import Payloads
 from memdb.storage._recovery import Recovery
+from memdb.storage._saved import SavedIndex
 
 __all__ = [
     "MAX_CATALOGUE_NUMBER",
@@ -21,7 +23,9 @@ __all__ = [
     "MapAccess",
     "MemoryFile",
     "OSFile",
+    "Payloads",
     "Recovery",
+    "SavedIndex",
     "check_log",
     "checksum32",
     "empty_pointers",

@@ -24,6 +24,7 @@ from memdb.storage._constants import (
     HEADER,
     HEADER_BYTES,
     HEADER_CHECKSUM_OFFSET,
+    INDEX_MAGIC,
     MAGIC,
     PAGE_BYTES,
     PAIR_DTYPE,
@@ -36,7 +37,7 @@ from memdb.storage._constants import (
 )
 
 Array = NDArray[Any]
-MAGICS = (COMMIT_MAGIC, CHECKPOINT_MAGIC, CATALOGUE_MAGIC)
+MAGICS = (COMMIT_MAGIC, CHECKPOINT_MAGIC, CATALOGUE_MAGIC, INDEX_MAGIC)
 
 # The eight bytes that are stored: an integer would have to be packed, 30 ns a commit.
 checksum64 = xxhash.xxh3_64_digest

@@ -8,7 +8,7 @@ import msgspec
 import orjson
 
 from memdb.errors import ConfigError, DamageError
-from memdb.storage._constants import MAX_CATALOGUE_NUMBER
+from memdb.storage._constants import INDEX_DTYPES, MAX_CATALOGUE_NUMBER
 
 _Number = Annotated[int, msgspec.Meta(ge=1, le=MAX_CATALOGUE_NUMBER)]
 _Text = Annotated[str, msgspec.Meta(min_length=1)]
@@ -52,9 +52,19 @@ class _Writer(msgspec.Struct):
     schema: _Schema
 
 
+class _Index(msgspec.Struct):
+    collection: _Number
+    name: _Text
+    slot: Annotated[int, msgspec.Meta(ge=1)]
+    offset: Annotated[int, msgspec.Meta(ge=1, lt=2**62)]
+    layout: list[tuple[str, str, Annotated[int, msgspec.Meta(ge=0, lt=2**56)]]]
+    meta: dict[str, Any]
+
+
 class _Catalogue(msgspec.Struct):
     collections: list[_Collection]
     writers: list[_Writer]
+    indexes: list[_Index] = []
 
 
 def pack_catalogue(catalogue: dict[str, Any]) -> bytes:
@@ -107,6 +117,11 @@ def _refuse_contradictions(catalogue: _Catalogue) -> None:
             raise ValueError(f"a {what} occurs twice")
     if not {each.collection for each in catalogue.writers} <= set(collections):
         raise ValueError("a writer of no collection")
+    for index in catalogue.indexes:
+        if index.collection not in collections:
+            raise ValueError("an index of no collection")
+        if not {dtype for _, dtype, _ in index.layout} <= set(INDEX_DTYPES):
+            raise ValueError("an index of another dtype")
     for writer in catalogue.writers:
         for fields in (writer.schema.fields, *writer.schema.records.values()):
             if len({name for name, _ in fields}) < len(fields):

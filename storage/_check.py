@@ -15,6 +15,7 @@ from memdb.storage._constants import (
     BLOCK_BYTES,
     CATALOGUE_MAGIC,
     COMMIT_MAGIC,
+    INDEX_MAGIC,
     LOG_START,
     MAGIC_OFFSET,
     POINTER,
@@ -25,6 +26,7 @@ from memdb.storage._constants import (
 )
 from memdb.storage._log import Log
 from memdb.storage._recovery import ANY_MAGIC, MapReader, valid_header
+from memdb.storage._saved import SavedIndex, from_catalogue, payload_bytes
 
 KINDS = frozenset(int(kind) for kind in Kind)
 
@@ -60,6 +62,8 @@ def _findings(log: Log, reader: MapReader, end: int, versions: int) -> Iterator[
     offset, sequence, timestamp, slot = LOG_START, 0, 0, 1
     collections: set[int] = set()
     writers: set[int] = {0}
+    saved: list[SavedIndex] = []
+    index_blocks: dict[int, int] = {}
     while offset < end:
         header = valid_header(reader, log.file_id, offset, end)
         if header is None:
@@ -88,6 +92,8 @@ def _findings(log: Log, reader: MapReader, end: int, versions: int) -> Iterator[
                     )
                 slot += header.count
         else:
+            if header.magic == INDEX_MAGIC:
+                index_blocks[header.offset] = header.payload_bytes
             body = unpack_checked(
                 reader.read(header.payload_offset, header.payload_bytes), log.file_id
             )
@@ -101,9 +107,22 @@ def _findings(log: Log, reader: MapReader, end: int, versions: int) -> Iterator[
                 else:
                     collections |= {entry["id"] for entry in catalogue["collections"]}
                     writers |= {entry["id"] for entry in catalogue["writers"]}
+                    saved = from_catalogue(catalogue)
         offset = header.end
+    yield from _check_indexes(saved, index_blocks, versions)
     if slot and slot - 1 != versions:
         yield Finding(end, f"the log holds {slot - 1} versions, the pointer map {versions}")
+
+
+def _check_indexes(
+    saved: list[SavedIndex], blocks: dict[int, int], versions: int
+) -> Iterator[Finding]:
+    """Look for the saved indexes of the last catalogue; what is in them, the collection knows."""
+    for index in saved:
+        if blocks.get(index.offset) != payload_bytes(index.layout):
+            yield Finding(index.offset, f"the index {index.name} is not where the catalogue says")
+        if index.slot > versions + 1:
+            yield Finding(index.offset, f"the index {index.name} is of versions that are not there")
 
 
 def _mapped(log: Log, reader: MapReader, slot: int, count: int) -> bytes:

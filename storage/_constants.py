@@ -39,6 +39,7 @@ BLOCK = Struct("<8s4sIQQQ")
 COMMIT_MAGIC = b"MDBC"
 CHECKPOINT_MAGIC = b"MDBP"
 CATALOGUE_MAGIC = b"MDBK"
+INDEX_MAGIC = b"MDBI"
 MAGIC_OFFSET = 8
 
 # The header without its checksum and one pointer: a commit of a single version in one pack. What
@@ -71,6 +72,9 @@ MAX_CATALOGUE_NUMBER = 2**16 - 1
 CHECKPOINT = Struct("<8sQQQQQ")
 PAIR_DTYPE = np.dtype([("key", "<u8"), ("value", "<u8")])
 RUN_NANOSECONDS = 1_000_000
+
+# What the arrays of a saved index may be of.
+INDEX_DTYPES = ("<i8", "<u8", "<f8", "<u4", "|u1")
 
 
 class Kind(IntEnum):

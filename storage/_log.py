@@ -8,6 +8,7 @@ import mmap
 import threading
 import time
 from array import array
+from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
 import numpy as np
@@ -36,6 +37,7 @@ from memdb.storage._constants import (
     CHECKPOINT_MAGIC,
     CHECKSUM_BYTES,
     COMMIT_MAGIC,
+    INDEX_MAGIC,
     MAX_PAYLOAD_BYTES,
     PAGE_BYTES,
     POINTER,
@@ -62,6 +64,7 @@ from memdb.storage._flusher import Flusher
 from memdb.storage._gate import OUT_OF_SPACE, Shut, sync_error, write_error
 from memdb.storage._reading import LogReader
 from memdb.storage._recovery import LARGE_COMMIT, Recovery, load
+from memdb.storage._saved import SavedIndex, pack_arrays, replaced
 
 Durability = Literal["buffered", "written", "synced"]
 
@@ -445,10 +448,51 @@ class Log(LogReader):
             large.pop()
 
     def write_catalogue(self, catalogue: dict[str, Any]) -> None:
-        """Append a new catalogue; `lock` is held and the gate is open."""
+        """Append a new catalogue; `lock` is held and the gate is open.
+
+        Saved indexes stay in it, unless it says which there are.
+        """
+        if "indexes" in self.catalogue:
+            catalogue = {
+                **catalogue,
+                "indexes": catalogue.get("indexes", self.catalogue["indexes"]),
+            }
         payload = pack_checked(pack_catalogue(catalogue), self.file_id)
         self._state.catalogue_offset = self._append_block(CATALOGUE_MAGIC, b"", payload)
         self._state.catalogue = catalogue
+
+    def write_index(
+        self,
+        collection: int,
+        name: str,
+        slot: int,
+        meta: dict[str, Any],
+        arrays: Mapping[str, Array],
+    ) -> None:
+        """Append the arrays of an index, and have the catalogue lead to them.
+
+        It takes the place of the one of the same name. `lock` is held and the gate is open, or
+        the log is about to be closed.
+
+        Args:
+            collection: Its number in the catalogue.
+            name, meta: See `SavedIndex`.
+            slot: All versions before it are in the index; not more than `next_slot`.
+            arrays: (n,) each, of a dtype of the format.
+
+        Raises:
+            WriteError: There is no room. The index that was saved before stays.
+        """
+        body, layout = pack_arrays(arrays)
+        offset = self._append_block(INDEX_MAGIC, b"", pack_checked(body, self.file_id))
+        saved = SavedIndex(collection, name, slot, offset, layout, meta)
+        self.write_catalogue(replaced(self.catalogue, collection, [name], saved))
+
+    def forget_indexes(self, collection: int, names: Iterable[str]) -> None:
+        """Take saved indexes out of the catalogue; `lock` is held and the gate is open."""
+        catalogue = replaced(self.catalogue, collection, names)
+        if catalogue["indexes"] != self.catalogue.get("indexes", []):
+            self.write_catalogue(catalogue)
 
     def _append_checkpoint(self) -> None:
         pointers, checkpoint, link = build_checkpoint(
@@ -467,11 +511,19 @@ class Log(LogReader):
         start = self.end
         size = BLOCK_BYTES + len(pointers) + len(payload)
         end = (start + size + ALIGNMENT - 1) & -ALIGNMENT
-        if end > self._limit:
-            self._make_room(end - start)
+        is_written = self._is_shared and size >= _WORTH_A_WRITE_BYTES
+        if end > self._limit or is_written:
+            self._make_room(end - start, to_be_written=is_written)
         now = max(_time_ns(), self.timestamp)
         block = pack_block(magic, self.sequence + 1, now, pointers, len(payload), self.file_id)
-        self.data[start : start + size] = block + payload
+        if is_written:
+            try:
+                self._file.write(start + len(block), payload)
+                self._file.write(start, block)
+            except OSError as error:
+                raise write_error(error, self.path) from error
+        else:
+            self.data[start : start + size] = block + payload
         self.end = end
         self.sequence += 1
         self.timestamp = now

@@ -7,7 +7,7 @@ import mmap
 import struct
 from array import array
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -19,8 +19,29 @@ from memdb.storage._file import File
 from memdb.storage._flusher import Flusher
 from memdb.storage._gate import Shut, shut_error
 from memdb.storage._recovery import LogState
+from memdb.storage._saved import SavedIndex, from_catalogue, unpack_arrays
 
 _unpack_pointer = POINTER.unpack_from
+
+# What was just copied is still near the processor when it is looked at: a slice of the map takes
+# 40 ns, and 80 when a million are made at once (``timeit``).
+_PART_PAYLOADS = 2048
+
+
+class Payloads(NamedTuple):
+    """The bytes of some versions, and what their pointers say; all are of one length.
+
+    Attributes:
+        identities: (n,) <i8.
+        writers: (n,) <u2.
+        first_bytes: (n,) u1, of the bytes; of no meaning for a deletion.
+        payloads: The checked bytes, empty for a deletion.
+    """
+
+    identities: Array
+    writers: Array
+    first_bytes: Array
+    payloads: list[bytes]
 
 
 class LogReader:
@@ -86,14 +107,64 @@ class LogReader:
             self.raise_if_closed()
             raise
         if length and checksum32(payload) != checksum:
-            raise DamageError(
-                f"{self.path}: record {identity} at byte {offset} does not match its checksum."
-                " The file is damaged there; the other records stay readable."
-                " Restore this one from a copy.",
-                path=self.path,
-                offset=offset,
-            )
+            raise self._damage(identity, offset)
         return identity, writer, kind, payload
+
+    def _damage(self, identity: int, offset: int) -> DamageError:
+        """Return the error for the bytes of a version that do not match their checksum."""
+        return DamageError(
+            f"{self.path}: record {identity} at byte {offset} does not match its checksum."
+            " The file is damaged there; the other records stay readable."
+            " Restore this one from a copy.",
+            path=self.path,
+            offset=offset,
+        )
+
+    def payloads(self, slots: Array) -> Iterator[Payloads]:
+        """Give the bytes of many versions, in parts of some thousand, in the order of ``slots``.
+
+        Args:
+            slots: (n,) of integers, each from 1.
+
+        Raises:
+            DamageError: The bytes of a version do not match their checksum, as `read` says.
+
+        Cost: O(bytes), 135 ns a record of 60 bytes, where `read` takes 300.
+        """
+        pointers = self.pointers_of(slots)
+        # After the pointers: a map that is younger than a slot covers it. The same for all parts:
+        # once it is closed, each of them raises.
+        data = self.data
+        for start in range(0, len(pointers), _PART_PAYLOADS):
+            with self.while_open():
+                part = self._payloads_at(data, pointers[start : start + _PART_PAYLOADS])
+            yield part
+
+    def _payloads_at(self, data: mmap.mmap, pointers: Array) -> Payloads:
+        """Return the bytes that pointers lead to, checked."""
+        offsets = pointers["offset"]
+        starts, stops = offsets.tolist(), (offsets + pointers["length"]).tolist()
+        payloads = [data[start:stop] for start, stop in zip(starts, stops, strict=True)]
+        if list(map(checksum32, payloads)) != pointers["checksum"].tolist():
+            self._refuse_damaged(pointers, payloads)
+        # Nothing is known of the offset of an empty one.
+        first_bytes = np.frombuffer(data, "u1").take(offsets.astype(np.intp), mode="clip")
+        return Payloads(pointers["identity"], pointers["writer"], first_bytes, payloads)
+
+    def _refuse_damaged(self, pointers: Array, payloads: list[bytes]) -> None:
+        """Raise for the first version whose bytes do not match; deletions have none."""
+        # The map may have been given up in this very moment, and is an empty one then.
+        self.raise_if_closed()
+        for pointer, payload in zip(pointers.tolist(), payloads, strict=True):
+            identity, offset, length, checksum, *_ = pointer
+            if length and checksum32(payload) != checksum:
+                raise self._damage(identity, offset)
+
+    def owner_of(self, slot: int) -> tuple[int, int]:
+        """Return identity and collection of a version. Cost: O(1)."""
+        position = self.positions[slot]
+        identity, _, _, _, collection, _, _, _, _ = _unpack_pointer(self.data, position)
+        return identity, collection
 
     def pointer_parts(self) -> Iterator[tuple[int, Array]]:
         """Give all pointers in order of slots, see `PointerMap.parts`; for the opening."""
@@ -136,6 +207,25 @@ class LogReader:
     def catalogue(self) -> dict[str, Any]:
         """The newest catalogue; empty for a new file."""
         return self._state.catalogue
+
+    def saved_indexes(self, collection: int) -> list[SavedIndex]:
+        """Return the saved indexes of a collection, as the catalogue has them."""
+        return [
+            saved
+            for saved in from_catalogue(self.catalogue)
+            if saved.collection == collection and saved.slot <= self._count
+        ]
+
+    def index_arrays(self, saved: SavedIndex) -> dict[str, Array] | None:
+        """Return the arrays of a saved index, None if they are damaged and have to be made anew.
+
+        They are views into the map that nobody can write to, and stay valid when the log is
+        closed; until they go, the map stays.
+
+        Cost: O(bytes), for the checksum: 0.1 s a GB.
+        """
+        with self.while_open():
+            return unpack_arrays(self.data, self._state.file_id, saved, self.end)
 
     @property
     def last_identities(self) -> dict[int, int]:

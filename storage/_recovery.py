@@ -312,7 +312,7 @@ def walk(file: File, source: Source, state: LogState) -> None:
             body = body[: header.payload_bytes - CHECKSUM_BYTES]
             state.catalogue = unpack_catalogue(body, file.path, header.offset)
             state.catalogue_offset = header.offset
-        else:
+        elif header.magic == CHECKPOINT_MAGIC:
             _take_checkpoint(file, source, state, header)
         state.note(header)
 

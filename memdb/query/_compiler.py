@@ -7,37 +7,35 @@ where the compiled code raises because values do not fit each other, it decides.
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import lru_cache, partial
-from itertools import count
+from functools import partial
+from threading import Lock
 from typing import Any, Final
 
 from memdb.errors import QueryError
-from memdb.query._expressions import (
-    NO_MATCH,
+from memdb.query._conditions import (
+    DEEPEST,
     And,
-    Comparison,
+    Callback,
     Expression,
-    Field,
-    Not,
-    Or,
-    evaluate,
-    is_in,
-    step,
+    as_condition,
+    conjuncts,
+    has_callback,
 )
-from memdb.query._paths import Step, resolve_path
+from memdb.query._evaluate import NO_MATCH, evaluate
+from memdb.query._fields import Field
+from memdb.query._parameters import parameters
+from memdb.query._source import SourceWriter
+from memdb.query._structure import analysis
 from memdb.serializers import Shape
-from memdb.serializers._build import is_plain_name
+
+__all__ = ["CACHED_SHAPES", "DEEPEST", "Condition", "compile_condition"]
 
 Matches = Callable[[Any], bool]
 
 # By structure and class; each entry is a code object of some hundred bytes.
 CACHED_SHAPES: Final = 512
-
-# Levels of and, or, not within each other; Python's parser gives up at 200 parentheses.
-DEEPEST: Final = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +74,7 @@ def compile_condition(
         shape: The class of the records. Records of kind `"dict"` are looked into by key.
 
     Returns:
-        The compiled condition. Comparing never raises; see `memdb.query._expressions`.
+        The compiled condition. Comparing never raises; see `memdb.query._evaluate`.
 
     Raises:
         QueryError: A field does not exist, or `condition` is none.
@@ -84,101 +82,64 @@ def compile_condition(
     Cost: 2 us for a structure seen before, about a millisecond for a new one; then, for each
         record, the bare comparison and a call, 30 ns for one field.
     """
-    expression = _joined(condition, equals)
-    callback = None if condition is None or isinstance(condition, Expression) else condition
-    if expression is None:
-        if callback is None:
-            return Condition(_always, matches_all=True)
-        return Condition(_calling(_checked(callback)), needs_copy=True)
+    if isinstance(condition, Expression) and not equals and not has_callback(condition):
+        # As it is, since it keeps what was found out about it.
+        plain, rest = [condition], list[Expression]()
+    else:
+        plain, rest = _divided(condition, equals)
+    if not plain and not rest:
+        return Condition(_always, matches_all=True)
+    if not plain:
+        return Condition(_calling(rest), needs_copy=True)
+    expression = And(tuple(plain)) if len(plain) > 1 else plain[0]
     matches, source = _compile(expression, shape)
-    if callback is None:
+    if not rest:
         return Condition(matches, False, matches, False, expression, source)
-    call = _calling(_checked(callback))
+    call = _calling(rest)
     return Condition(
         lambda record: matches(record) and call(record), True, matches, False, expression, source
     )
-
-
-def _joined(condition: object, equals: Mapping[str, object]) -> Expression | None:
-    """Join the expression and the equalities by and; None when there is neither."""
-    parts: list[Expression] = []
-    if isinstance(condition, Expression):
-        parts += condition.parts if isinstance(condition, And) else [condition]
-    # Through Field, so that a condition given as a value is refused as it is there.
-    parts += [Field((name,)) == value for name, value in equals.items()]
-    return And(tuple(parts)) if len(parts) > 1 else parts[0] if parts else None
-
-
-def _checked(condition: object) -> Callable[[Any], object]:
-    """Return the user's callable, or say what is wrong with what was given."""
-    if isinstance(condition, Field):
-        raise QueryError(f"{condition!r} is a field, not a condition. Compare it with something.")
-    if isinstance(condition, type) or not callable(condition):
-        raise QueryError(
-            "A condition is an expression of F or a callable that takes a record, not a "
-            f"{type(condition).__qualname__}. Build it with F, as in F.name == 'Eric'."
-        )
-    if inspect.iscoroutinefunction(condition):
-        raise QueryError("A condition can't be a coroutine function. Give a plain callable.")
-    return condition
 
 
 def _always(record: Any) -> bool:
     return True
 
 
-def _calling(callback: Callable[[Any], object]) -> Matches:
-    return lambda record: bool(callback(record))
+def _divided(
+    condition: Expression | Callable[[Any], object] | None, equals: Mapping[str, object]
+) -> tuple[list[Expression], list[Expression]]:
+    """Return what must match, without the user's own code and with it."""
+    parts = [] if condition is None else conjuncts(as_condition(condition))
+    # Through Field, so that a condition given as a value is refused as it is there.
+    parts += [Field((name,)) == value for name, value in equals.items()]
+    plain: list[Expression] = []
+    rest: list[Expression] = []
+    for part in parts:
+        (rest if has_callback(part) else plain).append(part)
+    return plain, rest
+
+
+def _calling(parts: list[Expression]) -> Matches:
+    """Return whether a copy of a record matches what the user's own code is part of.
+
+    Not compiled: what a user's code raises comes out, and must not be taken for values that do
+    not fit each other.
+    """
+    tests = [
+        part.function if isinstance(part, Callback) else partial(evaluate, part) for part in parts
+    ]
+    if len(tests) == 1:
+        test = tests[0]
+        return lambda record: bool(test(record))
+    return lambda record: all(test(record) for test in tests)
 
 
 def _compile(expression: Expression, shape: Shape) -> tuple[Matches, str]:
     """Return the function for an expression, and the source of its comparison."""
-    constants: list[Any] = []
-    structure = _structure(expression, constants, 0)
-    make, source = _factory(structure, _ByClass(shape))
+    structure, constants = analysis(expression)
+    key = structure, _ByClass(shape)
+    make, source = _kept.get(key) or _made(expression, shape, key)
     return make(partial(evaluate, expression), constants), source
-
-
-def _structure(expression: Expression, constants: list[Any], depth: int) -> tuple[Any, ...]:
-    """Return the expression without its constants, which are appended to `constants` in order."""
-    if depth > DEEPEST:
-        raise QueryError(f"A condition can be nested {DEEPEST} levels deep at most.")
-    if isinstance(expression, Comparison):
-        if expression.operator == "in":
-            constants.append(_members(expression.operands[0]))
-        else:
-            constants.extend(expression.operands)
-        return expression.operator, expression.path
-    if isinstance(expression, (And, Or)):
-        parts = tuple([_structure(part, constants, depth + 1) for part in expression.parts])
-        return "and" if isinstance(expression, And) else "or", parts
-    if isinstance(expression, Not):
-        return "not", _structure(expression.part, constants, depth + 1)
-    raise QueryError(f"{type(expression).__name__} is not a condition that memdb knows.")
-
-
-def _members(values: list[Any]) -> frozenset[Any] | _Members:
-    """Return the values of `in_` so that Python's `in` agrees with `==`.
-
-    A NaN equals nothing, though `in` would find it by its identity. Values without a hash are
-    compared one by one.
-    """
-    try:
-        return frozenset([value for value in values if value == value])
-    except NO_MATCH:
-        return _Members(values)
-
-
-class _Members:
-    """Find by `==` alone."""
-
-    __slots__ = ("_values",)
-
-    def __init__(self, values: list[Any]) -> None:
-        self._values = values
-
-    def __contains__(self, value: Any) -> bool:
-        return is_in(value, self._values)
 
 
 class _ByClass:
@@ -205,18 +166,30 @@ class _ByClass:
         return hash((id(self.shape.cls), self.shape.kind))
 
 
-@lru_cache(maxsize=CACHED_SHAPES)
-def _factory(
-    structure: tuple[Any, ...], key: _ByClass
-) -> tuple[Callable[[Matches, list[Any]], Matches], str]:
-    """Return what binds constants to the compiled structure, and the source of its comparison."""
-    writer = _Writer(key.shape)
-    comparison = writer.write(structure)
-    names = "".join([f"c{number}, " for number in range(writer.constants)])
+Make = Callable[[Matches, list[Any]], Matches]
+
+_kept: Final[dict[tuple[Any, _ByClass], tuple[Make, str]]] = {}
+_lock = Lock()
+
+
+def _made(expression: Expression, shape: Shape, key: tuple[Any, _ByClass]) -> tuple[Make, str]:
+    """Return and keep what binds constants to a structure, and the source of its comparison.
+
+    Not an `lru_cache`, which would keep the constants of the expression too.
+    """
+    names = parameters(expression)
+    if names:
+        raise QueryError(
+            f"The condition has the parameter P.{next(iter(names))}, which has no value here. "
+            "Use where(...).prepare(), and give it when the query runs."
+        )
+    writer = SourceWriter(shape, is_typed=False)
+    comparison = writer.condition(expression)
+    numbers = "".join([f"c{number}, " for number in range(writer.constants)])
     source = "\n".join(
         [
             "def make(slow, constants):",
-            f"    {names}= constants",
+            f"    {numbers}= constants" if numbers else "    pass",
             "    def matches(r):",
             "        try:",
             f"            return True if {comparison} else False",
@@ -225,79 +198,11 @@ def _factory(
             "    return matches",
         ]
     )
-    namespace: dict[str, Any] = {"NO_MATCH": NO_MATCH, "absent": _ABSENT, "step": step}
+    namespace = {**writer.namespace, "NO_MATCH": NO_MATCH}
     exec(compile(source, "<memdb condition>", "exec"), namespace)
-    make: Callable[[Matches, list[Any]], Matches] = namespace["make"]
-    return make, comparison
-
-
-_ABSENT: Final = object()
-
-_TEMPLATES: Final = {
-    "==": "{v} == {0}",
-    "!=": "{v} == {0}",
-    "<": "{v} < {0}",
-    "<=": "{v} <= {0}",
-    ">": "{v} > {0}",
-    ">=": "{v} >= {0}",
-    "in": "{v} in {0}",
-    "is": "{v} is {0}",
-    "contains": "{0} in {v}",
-    "between": "{0} <= {v} <= {1}",
-    "startswith": "{v}.startswith({0})",
-}
-
-# These have an answer for None; for the others a None is kept away, since raising costs more.
-_FITS_NONE: Final = frozenset({"==", "!=", "in", "is"})
-
-
-class _Writer:
-    """Write the source of one structure for one class."""
-
-    def __init__(self, shape: Shape) -> None:
-        self._shape = shape
-        self._variables = count()
-        self.constants = 0
-
-    def write(self, structure: tuple[Any, ...]) -> str:
-        """Return the source of a structure, with constants numbered as `_structure` found them."""
-        kind, content = structure
-        if kind in ("and", "or"):
-            return f" {kind} ".join([f"({self.write(part)})" for part in content])
-        if kind == "not":
-            return f"not ({self.write(content)})"
-        comparison = self._write_comparison(kind, content)
-        return f"not ({comparison})" if kind == "!=" else comparison
-
-    def _write_comparison(self, operator: str, path: tuple[str, ...]) -> str:
-        """Return one comparison, after a guard for each step that may well lead nowhere."""
-        steps = resolve_path(path, self._shape)
-        guards: list[str] = []
-        value = "r"
-        for position, step_taken in enumerate(steps):
-            needs_value = operator not in _FITS_NONE or position < len(steps) - 1
-            if needs_value and step_taken.may_be_none:
-                nothing = "None"
-            else:
-                nothing = "absent" if step_taken.way == "key" else ""
-            value = _access(value, step_taken, nothing)
-            if nothing:
-                variable = f"v{next(self._variables)}"
-                guards.append(f"({variable} := {value}) is not {nothing}")
-                value = variable
-        first = self.constants
-        self.constants += 2 if operator == "between" else 1
-        comparison = _TEMPLATES[operator].format(f"c{first}", f"c{first + 1}", v=value)
-        return " and ".join([*guards, comparison])
-
-
-def _access(value: str, step_taken: Step, nothing: str) -> str:
-    """Return the source that goes one step further from `value`, to `nothing` for no such key."""
-    name = step_taken.name
-    if step_taken.way == "key":
-        return f"{value}.get({name!r}, {nothing})"
-    if step_taken.way == "either":
-        return f"step({value}, {name!r})"
-    if is_plain_name(name):
-        return f"{value}.{name}"
-    return f"getattr({value}, {name!r})"
+    made: tuple[Make, str] = namespace["make"], comparison
+    with _lock:
+        if len(_kept) >= CACHED_SHAPES:
+            del _kept[next(iter(_kept))]
+        _kept[key] = made
+    return made

@@ -23,7 +23,7 @@ from memdb.errors import QueryError, RecordTypeError
 from memdb.serializers import Shape, shape_of
 from memdb.serializers._shape import is_union, strip
 
-Way = Literal["attribute", "key", "either"]
+Way = Literal["attribute", "key", "item", "either"]
 
 # Classes whose values have the attributes of the class and no others that a condition could mean.
 _CLOSED: Final = (
@@ -40,17 +40,19 @@ class Step:
     """Describe one step of a path.
 
     Attributes:
-        name: The attribute or key.
+        name: The attribute or key, or the number of an element.
         way: How it is reached; "either" is decided by the value.
         may_be_none: Whether None is to be expected where the step leads.
+        members: What the annotation says of the value, `members_of` it; Any for unknown.
     """
 
-    name: str
+    name: str | int
     way: Way
     may_be_none: bool
+    members: tuple[Any, ...] = (Any,)
 
 
-def resolve_path(path: tuple[str, ...], shape: Shape) -> list[Step]:
+def resolve_path(path: tuple[str | int, ...], shape: Shape) -> list[Step]:
     """Return the steps of a path that starts at a record of `shape`.
 
     Raises:
@@ -69,7 +71,7 @@ def resolve_path(path: tuple[str, ...], shape: Shape) -> list[Step]:
         way: Way = ways.pop() if len(ways) == 1 else "either"
         if way == "attribute" and position and name in _NAMES_IN_DICTS:
             way = "either"
-        steps.append(Step(name, way, is_open or NoneType in members))
+        steps.append(Step(name, way, is_open or NoneType in members, tuple(members)))
         if position + 1 < len(path):
             inner = [member for member in members if member is not NoneType]
             insides = [_inside(member, path[position + 1]) for member in inner]
@@ -89,7 +91,7 @@ def members_of(annotation: Any) -> list[Any]:
     return [NoneType if annotation is None else annotation]
 
 
-def _inside_record(name: str, shape: Shape) -> tuple[Way, Any] | None:
+def _inside_record(name: str | int, shape: Shape) -> tuple[Way, Any] | None:
     """Return how a field of a record is reached and its annotation, None if there is no such."""
     if shape.kind == "dict":
         return "key", Any
@@ -100,9 +102,11 @@ def _inside_record(name: str, shape: Shape) -> tuple[Way, Any] | None:
     return None
 
 
-def _inside(member: Any, name: str) -> tuple[Way, Any] | None:
+def _inside(member: Any, name: str | int) -> tuple[Way, Any] | None:
     """Return how `name` is reached in a value of this annotation; None: it is not there."""
     cls = get_origin(member) or member
+    if isinstance(name, int):
+        return _element(member, cls, name)
     if not isinstance(cls, type):
         return "either", Any
     if issubclass(cls, Mapping) or typing.is_typeddict(cls):
@@ -114,6 +118,29 @@ def _inside(member: Any, name: str) -> tuple[Way, Any] | None:
     if not issubclass(cls, _CLOSED):
         return "either", Any
     return ("attribute", Any) if name in _values_in(cls) else None
+
+
+def _element(member: Any, cls: Any, index: int) -> tuple[Way, Any] | None:
+    """Return how an element is reached in a value of this annotation; None: it has none."""
+    if not isinstance(cls, type):
+        return "either", Any
+    arguments = get_args(member)
+    if issubclass(cls, Mapping):
+        return "key", arguments[1] if len(arguments) == 2 else Any
+    if issubclass(cls, str):
+        return "item", str
+    if issubclass(cls, list):
+        return "item", arguments[0] if arguments else Any
+    if issubclass(cls, tuple):
+        if len(arguments) == 2 and arguments[1] is Ellipsis:
+            return "item", arguments[0]
+        is_known = bool(arguments) and -len(arguments) <= index < len(arguments)
+        return "item", arguments[index] if is_known else Any
+    if issubclass(cls, (bytes, bytearray)):
+        return "item", int
+    if issubclass(cls, _CLOSED) or _shape_or_none(cls) is not None:
+        return None
+    return "either", Any
 
 
 def _is_open(member: Any) -> bool:
@@ -149,15 +176,27 @@ def _shape_or_none(cls: type) -> Shape | None:
         return None
 
 
-def _refuse(path: tuple[str, ...], position: int, members: list[Any], shape: Shape) -> NoReturn:
+def path_text(path: tuple[str | int, ...]) -> str:
+    """Return a path for a message."""
+    return "F" + "".join([f".{name}" if isinstance(name, str) else f"[{name}]" for name in path])
+
+
+def _refuse(
+    path: tuple[str | int, ...], position: int, members: list[Any], shape: Shape
+) -> NoReturn:
     """Raise for the name at `position`, which is in none of the members, with the nearest one."""
     name = path[position]
     # Only classes are closed, so that each member is one, or a generic form of one.
     classes: list[type] = [get_origin(member) or member for member in members]
     known = [other for cls in classes for other in _names_in(cls)]
     owners = " or ".join([cls.__name__ for cls in classes]) or "None"
+    if isinstance(name, int):
+        raise QueryError(
+            f"{path_text(path)}: {owners} has no elements by number. Use .contains() to look for "
+            "one in a set."
+        )
     if not position:
         known, owners = [field.name for field in shape.fields], shape.name
     close = difflib.get_close_matches(name, known, n=1)
     hint = f"Did you mean {close[0]!r}?" if close else f"It has {', '.join(known) or 'none'}."
-    raise QueryError(f"F.{'.'.join(path)}: {owners} has no field {name!r}. {hint}")
+    raise QueryError(f"{path_text(path)}: {owners} has no field {name!r}. {hint}")

@@ -84,7 +84,7 @@ def test_magics_and_places() -> None:
     """Magics, version, page size, places and kinds are the ones that the document names."""
     magic = " ".join(f"{byte:02X}" for byte in constants.MAGIC)
     letters = {constants.COMMIT_MAGIC: "C", constants.CHECKPOINT_MAGIC: "P"}
-    letters[constants.CATALOGUE_MAGIC] = "K"
+    letters |= {constants.CATALOGUE_MAGIC: "K", constants.INDEX_MAGIC: "I"}
 
     assert f"`{magic}`" in DOCUMENT
     assert f"| format version | {constants.FORMAT_VERSION} |" in DOCUMENT
@@ -98,6 +98,14 @@ def test_magics_and_places() -> None:
         assert whole == b"MDB" + letter.encode() and f"(`{letter}`)" in DOCUMENT
     kinds = ", ".join(f"{kind.value} {kind.name.lower()}" for kind in Kind)
     assert f"| kind | {kinds} |" in DOCUMENT
+
+
+def test_dtypes_of_saved_indexes() -> None:
+    """The arrays of a saved index are of the types that the document names, and of no others."""
+    _, _, section = DOCUMENT.partition("\n### Index (`I`)\n")
+    row = next(line for line in section.splitlines() if line.startswith("| `layout` |"))
+
+    assert tuple(re.findall(r"[<|][a-z]\d", row)) == constants.INDEX_DTYPES
 
 
 def test_the_title_names_the_version() -> None:

@@ -73,6 +73,26 @@ VALUES = st.recursive(
     max_leaves=4,
 )
 
+# What the annotation of a path lets `<` and its kin compare with; anything, where none is here.
+_NUMBERS = st.one_of(
+    st.booleans(), st.integers(-3, 3), st.sampled_from([0.5, float("nan"), Decimal(1)])
+)
+_TEXTS = st.sampled_from(["", "a", "b", "ab"])
+FITTING: dict[tuple[str, ...], st.SearchStrategy[Any]] = {
+    ("a",): _NUMBERS,
+    ("b",): _TEXTS,
+    ("when",): st.sampled_from([datetime(2020, 1, 1), datetime(2021, 1, 1, tzinfo=UTC)]),
+    ("when", "year"): VALUES,
+    ("inner", "a"): _NUMBERS,
+    ("inner", "b"): _TEXTS,
+    ("maybe", "a"): _NUMBERS,
+    ("maybe", "b"): _TEXTS,
+    ("table", "a"): _NUMBERS,
+    ("table", "b"): _NUMBERS,
+}
+# Of a record class, which has no order at all, or of dicts.
+UNORDERED = [("inner",), ("maybe",), ("table",)]
+
 # Now and then the value is not what the annotation says.
 INNERS = st.builds(Inner, st.integers(-3, 3) | VALUES, st.none() | VALUES, VALUES)
 RECORDS = st.builds(
@@ -139,8 +159,11 @@ def comparisons(draw: st.DrawFn) -> tuple[Expression, Naive]:
         value = draw(VALUES)
         equal = _naive(path, lambda found: found == value)
         return field != value, lambda record: not equal(record)
+    if kind not in ("==", "in", "is", "contains") and path in UNORDERED:
+        path, field = ("c",), F.c
+    fitting = FITTING.get(path, VALUES)
     if kind in ORDERS:
-        value = draw(VALUES)
+        value = draw(VALUES if kind == "==" else fitting)
         return ORDERS[kind](field, value), _naive(path, lambda found: ORDERS[kind](found, value))
     if kind == "in":
         values = draw(st.lists(VALUES, max_size=3))
@@ -154,9 +177,11 @@ def comparisons(draw: st.DrawFn) -> tuple[Expression, Naive]:
         value = draw(VALUES)
         return field.contains(value), _naive(path, lambda found: value in found)
     if kind == "between":
-        low, high = draw(VALUES), draw(VALUES)
+        low, high = draw(fitting), draw(fitting)
         return field.between(low, high), _naive(path, lambda found: low <= found <= high)
-    prefix = draw(st.sampled_from(["a", "", b"a"]))
+    if fitting is not VALUES and fitting is not _TEXTS:
+        path, field = ("c",), F.c
+    prefix = draw(st.sampled_from(["a", ""]) if fitting is _TEXTS else st.sampled_from(["a", b""]))
     return field.startswith(prefix), _naive(path, lambda found: found.startswith(prefix))
 
 

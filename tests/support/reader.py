@@ -154,7 +154,7 @@ def read_block(data: bytes, offset: int, file_id: int) -> Block | None:
     checksum = data[offset : offset + 8]
     magic, count, sequence, timestamp, size = struct.unpack_from("<4sIQQQ", data, offset + 8)
     start = offset + 40 + 32 * count
-    if magic not in (b"MDBC", b"MDBP", b"MDBK") or start + size > len(data):
+    if magic not in (b"MDBC", b"MDBP", b"MDBK", b"MDBI") or start + size > len(data):
         return None
     if checksum != xxhash.xxh3_64_digest(data[offset + 8 : start], file_id):
         return None

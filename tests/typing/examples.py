@@ -70,6 +70,26 @@ assert_type(people.history(1)[0].record, Person | None)
 assert_type(people.stats().live.count, int)
 assert_type(1 in people, bool)
 
+# Queries know what they give.
+query = people.where(F.age > 5, lambda person: person.age < 9, first_name="Ann")
+assert_type(query, memdb.Query[Person])
+assert_type(people.query().order_by("-age", F.first_name).skip(1).limit(2), memdb.Query[Person])
+assert_type(query.all(), list[Person])
+assert_type([person.age for person in query], list[int])
+assert_type(query.first(), Person | None)
+assert_type(query.first("none"), Person | str)
+assert_type(query.one(), Person)
+assert_type(query.page(0, 20), memdb.Page[Person])
+assert_type(query.page().items[0].first_name, str)
+assert_type(query.after(query.page(take=5).cursor).count(), int)
+assert_type(query.select("age", n=F.age + 1).all(), list[tuple[Any, ...]])
+assert_type(query.select(name="first_name", into=City).one(), City)
+assert_type(query.group_by("age").having(memdb.count_() > 1).all(), list[tuple[Any, ...]])
+assert_type(query.to_dicts(), list[dict[str, Any]])
+assert_type(query.update(age=F.age + 1), int)
+query.update(lambda person: Person(person.first_name))
+assert_type(query.delete(), int)
+
 # Writing takes the class only.
 assert_type(people.insert(Person("Ann")), int)
 assert_type(people.insert_many(Person(name) for name in "ab"), list[int])
@@ -97,6 +117,10 @@ print(people[1].frist_name)  # error: attr-defined
 print(people.get(1).first_name)  # error: union-attr
 people.find_all(lambda person: person.agee > 5)  # error: attr-defined
 events.insert(Person("Ann"))  # error: arg-type
+query.skip("1")  # error: arg-type
+query.order_by(5)  # error: arg-type
+query.update(5)  # error: arg-type
+print(query.first().first_name)  # error: union-attr
 memdb.open("people.memdb", "w")  # error: arg-type
 memdb.open(5)  # error: arg-type
 db.collection(Person, cache=1.5)  # error: call-overload

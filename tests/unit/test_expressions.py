@@ -14,12 +14,14 @@ from enum import Enum
 from typing import Annotated, Any, Generic, Literal, NamedTuple, NewType, TypedDict, TypeVar
 
 import msgspec
+import numpy as np
 import pytest
 
 from memdb.errors import QueryError
 from memdb.query import Expression, F, Field, compile_condition
-from memdb.query._compiler import DEEPEST, _factory
-from memdb.query._expressions import And, Or, evaluate
+from memdb.query._compiler import CACHED_SHAPES, DEEPEST, _kept
+from memdb.query._conditions import And, Or
+from memdb.query._evaluate import evaluate
 from memdb.serializers import shape_of
 
 
@@ -180,12 +182,15 @@ class TestWriting:
             (lambda: F.a.in_(3), "a int"),  # type: ignore[arg-type]
             (lambda: F.a.is_(1), "Use == for other values"),  # type: ignore[arg-type]
             (lambda: F.a.startswith(1), "text or bytes"),  # type: ignore[arg-type]
-            (lambda: F.a == F.b, "not with F.b"),
+            (lambda: F.a == (F.b == 1), "not with F.b == 1"),
+            (lambda: F.a + (F.b == 1), "not with F.b == 1"),
+            (lambda: F.a == F.b.desc(), "not with F.b.desc"),
             (lambda: F.a.in_([F.b == 1]), "not with F.b == 1"),
-            (lambda: F.a.between(1, F.b), "Use a callable"),
-            (lambda: F.a.contains(F.b), "Use a callable"),
+            (lambda: F.a.between(1, F.b == 1), "not with F.b == 1"),
+            (lambda: F.a.contains(F.b == 1), "not with F.b == 1"),
             (lambda: F[1], "named by text"),  # type: ignore[index]
-            (lambda: F.a[1], "named by text"),  # type: ignore[index]
+            (lambda: F.a[True], "named by text"),
+            (lambda: F.a[1:2], "named by text"),  # type: ignore[index]
         ],
     )
     def test_refused(self, use: Callable[[], object], expected: str) -> None:
@@ -283,19 +288,20 @@ class TestMeaning:
             # None has no order.
             (F.age < 9, Person("Eric")),
             (F.age >= 9, Person("Eric")),
-            (F.age < None, Person("Eric", 8)),
-            (F.age.between(None, 9), Person("Eric", 8)),
+            (F.extra < None, Person("Eric", extra=8)),
+            (F.extra.between(None, 9), Person("Eric", extra=8)),
             # Nor have values of different types.
             (F.age < 9, Person("Eric", "eight")),  # type: ignore[arg-type]
-            (F.born < datetime(2020, 1, 1), Person("Eric", born=date(2014, 5, 13))),
-            (F.name.between(1, 9), Person("Eric")),
+            (F.extra < datetime(2020, 1, 1), Person("Eric", extra=date(2014, 5, 13))),
+            (F.extra.between(1, 9), Person("Eric", extra="Eric")),
             (F.amount < 3, Person("Eric", amount=Decimal("NaN"))),
             (F.amount == 3, Person("Eric", amount=Decimal("sNaN"))),
             (F.amount.in_([3]), Person("Eric", amount=Decimal("sNaN"))),
             (F.name == 3, Person("Eric")),
             # What an operation does not apply to.
             (F.name.startswith("E"), Person(3)),  # type: ignore[arg-type]
-            (F.name.startswith(b"E"), Person("Eric")),
+            (F.extra.startswith(b"E"), Person("Eric", extra="Eric")),
+            (F.extra == np.array([1, 2]), Person("Eric", extra=1)),
             (F.name.contains(3), Person("Eric")),
             (F.age.contains(3), Person("Eric", 3)),
             (F.age.contains(3), Person("Eric")),
@@ -352,6 +358,8 @@ class TestMeaning:
 
         assert matches(F.content.city == "Zug", Box({"city": "Zug"}))
         assert matches(F.content.city == "Zug", Box(Address("Zug")))
+        assert matches(F.content[0] == "Zug", Box(["Zug"]))
+        assert not matches(F.content[0] == "Zug", Box([]))
 
     def test_one_bad_comparison_does_not_spoil_the_rest(self) -> None:
         """Each comparison answers for itself, whatever another one came across."""
@@ -414,6 +422,57 @@ class TestCompiling:
         assert (compiled.needs_copy, compiled.prefilter) == (True, None)
         assert compiled.matches(Person("Eric", tags={"tv"})) is True
         assert compiled.matches(Person("Eric")) is False
+
+    def test_callables_mixed_in(self) -> None:
+        """Callables stand beside expressions, on either side; the expressions come first."""
+        seen: list[str] = []
+
+        def is_old(person: Person) -> bool:
+            seen.append(person.name)
+            return (person.age or 0) > 8
+
+        for condition in (
+            (F.name == "Eric") & is_old,
+            is_old & (F.name == "Eric"),
+            (F.name == "Eric") & ((F.id == 7) | is_old),
+            (F.name == "Eric") & (is_old | (F.id == 7)),
+            (F.name == "Eric") & ~((F.id == 7) | (lambda person: not is_old(person))),
+        ):
+            seen.clear()
+            compiled = compile_condition(condition, {}, PERSON)
+
+            assert compiled.needs_copy
+            assert repr(compiled.expression) == "F.name == 'Eric'"
+            assert compiled.prefilter is not None
+            assert compiled.prefilter(Person("Eric"))
+            assert not compiled.matches(Person("Kyle", 9))
+            assert compiled.matches(Person("Eric", 9))
+            assert not compiled.matches(Person("Eric", 8))
+            assert seen == ["Eric", "Eric"]
+
+    def test_several_callables(self) -> None:
+        """Several callables must all agree."""
+        condition = (F.id == 0) & (lambda person: person.name) & (lambda person: person.age)
+        compiled = compile_condition(condition, {}, PERSON)
+
+        assert compiled.matches(Person("Eric", 9)) is True
+        assert compiled.matches(Person("Eric", 0)) is False
+        assert compiled.matches(Person("", 9)) is False
+
+    def test_errors_of_callables_mixed_in(self) -> None:
+        """What one raises comes out, once, though the like is no match in a comparison."""
+        calls: list[Person] = []
+
+        def fails(person: Person) -> bool:
+            calls.append(person)
+            raise LookupError
+
+        compiled = compile_condition((F.name == "Eric") | fails, {}, PERSON)
+
+        assert compiled.matches(Person("Eric"))
+        with pytest.raises(LookupError):
+            compiled.matches(Person("Kyle"))
+        assert len(calls) == 1
 
     def test_callable_with_equalities(self) -> None:
         """Equalities beside a callable are checked first, on the stored objects."""
@@ -479,7 +538,7 @@ class TestCompiling:
             (F.score.x == 1, {}, "int has no field 'x'"),
             (F.tags.first == 1, {}, "set has no field 'first'. It has none."),
             (~(F.age == 1) & (F.age.x == 1), {}, "int has no field 'x'"),
-            (None, {"name": F.age}, "Use a callable"),
+            (None, {"name": F.age == 1}, "not with F.age == 1"),
         ],
     )
     def test_unknown_field(
@@ -519,7 +578,13 @@ class TestCompiling:
         }
 
         assert len(codes) == 2
-        assert _factory.cache_info().maxsize is not None
+
+    def test_kept_code_is_limited(self) -> None:
+        """Only so many structures are kept, the newest of them."""
+        for number in range(CACHED_SHAPES + 1):
+            compile_condition(F[f"field{number}"] == 1, {}, DICT)
+
+        assert CACHED_SHAPES == len(_kept)
 
     def test_source(self) -> None:
         """The generated source is plain comparisons, guarded where a None may be met."""

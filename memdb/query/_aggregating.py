@@ -1,0 +1,309 @@
+"""Counts, sums, means, the first and the last value, from columns and sorted indexes alone.
+
+No record is read, but the one whose value is the first or the last of a sorted index. Whatever is
+not certain to be exactly what the records would give is left to them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import partial, reduce
+from math import inf, isfinite
+from operator import and_, or_
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+import numpy as np
+
+from memdb.indexes import ColumnEntries, SortedEntries
+from memdb.indexes._order import NONE_RANK, sort_key
+from memdb.query._candidates import best_candidates, names_of, seeds_for
+from memdb.query._compiler import compile_condition
+from memdb.query._conditions import (
+    Always,
+    And,
+    Comparison,
+    Expression,
+    Never,
+    Not,
+    Or,
+    conjuncts,
+    is_value,
+)
+from memdb.query._fields import Field
+from memdb.query._reading import column, owned
+from memdb.query._values import Value
+from memdb.storage import Array
+
+if TYPE_CHECKING:
+    from memdb._index_set import View
+    from memdb._store import Store
+
+What = Literal["count", "sum", "mean", "min", "max"]
+
+Path = tuple[Any, ...]
+
+NO_ANSWER: Final = object()
+"""Says that the records have to be looked at."""
+
+_OPERATORS: Final = frozenset({"==", "!=", "<", "<=", ">", ">=", "between", "in", "is"})
+
+# A loop over fewer records is as fast as the calls of NumPy, with and without a condition.
+_LEAST_COMPARED: Final = 1024
+_LEAST_RECORDS: Final = 128
+
+# Each value of an `in` takes a pass over the column; a loop over records looks it up in a set.
+_MOST_VALUES: Final = 16
+
+# A record costs a loop at least so many times what a row costs a column.
+_ROWS_A_RECORD: Final = 32
+
+# How often to read while others may commit, before they have to wait.
+_ATTEMPTS: Final = 3
+
+# What half of a change may lead to, and what values do that have no sum.
+_FAILURES: Final = (TypeError, ValueError, ArithmeticError, LookupError, RuntimeError)
+
+# Finite floats up to here have a finite sum, in any sequence.
+_LARGE: Final = 1e290
+
+# So many equal values are looked up to find the one that was written first.
+_MOST_EQUAL: Final = 4096
+
+
+def answer(store: Store, expression: Expression | None, value: Value | None, what: What) -> Any:
+    """Return what `what` is of a value over the records that match, as the records would give it.
+
+    Args:
+        store: The collection.
+        expression: The condition, without parameters; None for all records.
+        value: Of the records; None to count them.
+        what: What is asked for.
+
+    Returns:
+        `NO_ANSWER` where only the records can tell, or where they are few.
+
+    Raises:
+        QueryError: A field can't be compared with a constant.
+
+    Cost: 1 to 2 ns a record and comparison, 1 to 4 for the rest; nothing a record for the first
+        and the last of a sorted index.
+    """
+    if not len(store.indexes) or store.engine.current() is not None:
+        return NO_ANSWER
+    if value is not None and not isinstance(value, Field):
+        return NO_ANSWER
+    path = None if value is None else value._path
+    if expression is None and path is not None and what in ("min", "max"):
+        found = _at_an_end(store, path, what == "max")
+        if found is not NO_ANSWER:
+            return found
+    return _of_columns(store, expression, path, what)
+
+
+def _read(
+    store: Store, names: Iterable[str], read: Callable[[View], Any], finish: Any = None
+) -> Any:
+    """Return what is read from indexes as they are after one commit.
+
+    Args:
+        store: The collection.
+        names: Of the indexes.
+        read: Reads them; it may see half of a change, and is called again then.
+        finish: Is given what was read, with the log's lock held and nothing committed since.
+    """
+    indexes, log = store.indexes, store.engine.log
+    for attempt in range(2 * _ATTEMPTS):
+        view = indexes.catch_up(names)
+        found = NO_ANSWER
+        with log.lock:
+            log.raise_if_closed()
+            version = view.cursor
+            if attempt >= _ATTEMPTS:
+                found = _tried(read, view)
+        if attempt < _ATTEMPTS:
+            # Without the lock: nobody should wait for this.
+            found = _tried(read, view)
+        with log.lock:
+            # The cursor alone: what was committed but not taken in has changed nothing here.
+            if view is not indexes.view or view.cursor != version or version < 0:
+                continue
+            if finish is None or found is NO_ANSWER:
+                return found
+            if log.next_slot == version:
+                return finish(found)
+    return NO_ANSWER
+
+
+def _tried(read: Callable[[View], Any], view: View) -> Any:
+    try:
+        return read(view)
+    except _FAILURES:
+        return NO_ANSWER
+
+
+# -- columns -----------------------------------------------------------------------------
+
+
+def _of_columns(store: Store, expression: Expression | None, path: Path | None, what: What) -> Any:
+    if len(store.identities) < (_LEAST_RECORDS if expression is None else _LEAST_COMPARED):
+        return NO_ANSWER
+    columns = {
+        index.paths[0]: index.name
+        for index in store.indexes
+        if index.kind == "column" and index.paths
+    }
+    paths: set[Path] = set() if path is None else {path}
+    if not columns or not (expression is None or _is_served(expression, columns, paths)):
+        return NO_ANSWER
+    if not paths or not paths <= columns.keys():
+        return NO_ANSWER
+    if expression is not None:
+        # Refuses what can't be compared, as the general way does.
+        compile_condition(expression, {}, store.shape)
+        if _are_few(store, expression):
+            return NO_ANSWER
+    names = {each: columns[each] for each in paths}
+    base = next(iter(paths)) if path is None else path
+    return _read(store, names.values(), partial(_reduced, names, base, expression, what))
+
+
+def _is_served(expression: Expression, columns: dict[Path, str], paths: set[Path]) -> bool:
+    """Whether columns can tell which records match; the paths of those are added."""
+    if isinstance(expression, And | Or):
+        return all([_is_served(part, columns, paths) for part in expression.parts])
+    if isinstance(expression, Not):
+        return _is_served(expression.part, columns, paths)
+    if not isinstance(expression, Comparison):
+        return isinstance(expression, Always | Never)
+    value, operator, operands = expression.value, expression.operator, expression.operands
+    if not isinstance(value, Field) or value._path not in columns or operator not in _OPERATORS:
+        return False
+    if any([is_value(each) for each in operands]):
+        return False
+    if operator == "is" and operands[0] is not None:
+        return False
+    paths.add(value._path)
+    return operator != "in" or len(operands[0]) <= _MOST_VALUES
+
+
+def _are_few(store: Store, expression: Expression) -> bool:
+    """Whether another index gives so few candidates, or the count itself, that it is faster."""
+    seeds = seeds_for(store, expression)
+    if not seeds:
+        return False
+    view = store.indexes.catch_up(names_of(seeds))
+    # An estimate only, so that half of a change does no harm.
+    best = _tried(lambda view: best_candidates(view, expression, seeds), view)
+    if best is None or best is NO_ANSWER:
+        return False
+    is_whole = best.seed is None or len(best.seed.covers) == len(conjuncts(expression))
+    return is_whole or bool(best.count * _ROWS_A_RECORD < len(store.identities))
+
+
+def _reduced(
+    names: dict[Path, str], base: Path, expression: Expression | None, what: What, view: View
+) -> Any:
+    """Return the result from the columns of a view, whose rows are those of the base."""
+    entries = {path: view.entries[name] for path, name in names.items()}
+    columns = {path: each for path, each in entries.items() if isinstance(each, ColumnEntries)}
+    if len(columns) < len(names) or not all([each.is_exact for each in columns.values()]):
+        return NO_ANSWER
+    own = columns[base]
+    mask = None if expression is None else _mask(columns, own, expression)
+    if expression is not None and mask is None:
+        return NO_ANSWER
+    if what == "count":
+        return len(own) if mask is None else int(np.count_nonzero(mask))
+    if own.is_mixed:
+        # A float does not tell whether it was an int.
+        return NO_ANSWER
+    found = getattr(own, what)(mask)
+    return found if type(found) is not float or _is_certain(own, mask, found, what) else NO_ANSWER
+
+
+def _is_certain(own: ColumnEntries, mask: Array | None, found: float, what: What) -> bool:
+    """Whether the records give the same float, in whatever sequence they come."""
+    if what in ("min", "max"):
+        return found != 0.0 or not own.has_both_zeros(mask)
+    if isfinite(found):
+        return True
+    large: Any = reduce(or_, [own.mask(">", _LARGE), own.mask("<", -_LARGE)])
+    endless: Any = reduce(or_, [own.mask("==", inf), own.mask("==", -inf)])
+    large &= ~endless
+    return not (large if mask is None else large & mask).any()
+
+
+def _mask(
+    columns: dict[Path, ColumnEntries], own: ColumnEntries, expression: Expression
+) -> Array | None:
+    """Return which rows of a column match a condition, None where the columns can't tell."""
+    if isinstance(expression, Comparison):
+        return _compared(columns, own, expression)
+    if isinstance(expression, And | Or):
+        masks = [_mask(columns, own, part) for part in expression.parts]
+        join: Callable[[Any, Any], Any] = and_ if isinstance(expression, And) else or_
+        return None if any([each is None for each in masks]) else reduce(join, masks)
+    if isinstance(expression, Not):
+        mask = _mask(columns, own, expression.part)
+        return None if mask is None else own.present() & ~mask
+    is_all = isinstance(expression, Always)
+    return own.present() if is_all else np.zeros(len(own.present()), bool)
+
+
+def _compared(
+    columns: dict[Path, ColumnEntries], own: ColumnEntries, comparison: Comparison
+) -> Array | None:
+    assert isinstance(comparison.value, Field)
+    column = columns[comparison.value._path]
+    operator, operands = comparison.operator, comparison.operands
+    mask = column.mask(
+        "==" if operator == "is" else operator, operands if operator == "between" else operands[0]
+    )
+    return mask if mask is None or column is own else own.aligned(column, mask)
+
+
+# -- the ends of sorted indexes ----------------------------------------------------------
+
+
+def _at_an_end(store: Store, path: Path, is_last: bool) -> Any:
+    """Return the first or last value of a sorted index, None of none, or `NO_ANSWER`."""
+    index = next(
+        (
+            index
+            for index in store.indexes
+            if index.kind == "sorted" and index.paths == (path,) and not index.is_partial
+        ),
+        None,
+    )
+    if index is None:
+        return NO_ANSWER
+    is_falling = index.directions[0] < 0
+    read = partial(_end, index.name, is_last is not is_falling, store.key is not None)
+    slot = _read(store, [index.name], read, partial(_first_slot, store))
+    if slot is NO_ANSWER or not slot:
+        return slot or None
+    # The key in the index may be another one that is equal.
+    return owned(column(Field(path), [store.record_at(slot)], store.shape))[0]
+
+
+def _end(name: str, is_last: bool, is_keyed: bool, view: View) -> Any:
+    """Return the numbers of the records one of which has the value, none where none has one."""
+    entries = view.entries[name]
+    if not isinstance(entries, SortedEntries):
+        return NO_ANSWER
+    span = entries.span((NONE_RANK,), None, is_low_open=True)
+    number = span.last() if is_last else span.first()
+    if number is None:
+        return []
+    if not is_keyed:
+        # Of equal values the first in the order of numbers, which is that of the records.
+        return [number]
+    key = sort_key(entries.key_of(number))
+    equal = entries.span(key, key)
+    return equal.numbers() if 0 < equal.count <= _MOST_EQUAL else NO_ANSWER
+
+
+def _first_slot(store: Store, numbers: list[int]) -> Any:
+    """Return the slot of the record that comes first, 0 where there is none."""
+    slots = list(map(store.identities.find, numbers))
+    return NO_ANSWER if 0 in slots else min(slots, default=0)

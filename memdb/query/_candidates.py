@@ -1,0 +1,167 @@
+"""Candidates: what the indexes say of a condition whose operands are known, without its code.
+
+The way for everything that generated code does not do: transactions, bounded caches, callables,
+changes that other threads make meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from memdb.indexes import Bucket, Span
+from memdb.indexes._order import bounds
+from memdb.query._conditions import Expression, Never, conjuncts
+from memdb.query._runtime import Misfit, keys_among, range_finder, size_of
+from memdb.query._seeds import Among, Equal, Operands, Range, Seed, Union, not_dominated, seeds_of
+from memdb.query._values import Parameter
+from memdb.storage import Array
+
+if TYPE_CHECKING:
+    from memdb._index_set import View
+    from memdb._store import Store
+
+_NONE = np.empty(0, "<i8")
+
+
+@dataclass(frozen=True, slots=True)
+class Candidates:
+    """What one seed gives.
+
+    Attributes:
+        seed: Which; None where the condition can't match.
+        count: How many there are.
+        numbers: Gives them, in any order, perhaps twice.
+        is_exact: The parts that the seed covers match all of them.
+    """
+
+    seed: Seed | None
+    count: int
+    numbers: Callable[[], Array]
+    is_exact: bool = True
+
+
+def seeds_for(store: Store, expression: Expression) -> list[Seed]:
+    """Return the seeds of a condition in a collection."""
+    return not_dominated(seeds_of(conjuncts(expression), store.indexes, Operands(expression)))
+
+
+def names_of(seeds: Iterable[Seed]) -> list[str]:
+    """Return the names of the indexes that seeds need."""
+    names: list[str] = []
+    for seed in seeds:
+        names += names_of(seed.seeds) if isinstance(seed, Union) else [seed.index.name]
+    return names
+
+
+def best_candidates(view: View, expression: Expression, seeds: list[Seed]) -> Candidates | None:
+    """Return the smallest set of candidates, None where no index can tell; the lock is held.
+
+    Args:
+        view: Of the indexes, caught up.
+        expression: The condition, without parameters.
+        seeds: Its seeds.
+    """
+    if isinstance(expression, Never):
+        return Candidates(None, 0, lambda: _NONE)
+    best: Candidates | None = None
+    for seed in seeds:
+        found = open_seed(view, seed)
+        if found is not None and (best is None or found.count < best.count):
+            best = found
+    return best
+
+
+def open_seed(view: View, seed: Seed) -> Candidates | None:
+    """Return what a seed gives; None where its operands do not fit the index."""
+    try:
+        if isinstance(seed, Union):
+            return _union(view, seed)
+        if isinstance(seed, Range):
+            return _range(view, seed)
+        return _hashed(view, seed)
+    except (TypeError, ArithmeticError, Misfit):
+        # No hash, or nothing that the index could be asked for: it has to be compared.
+        return None
+
+
+def _union(view: View, seed: Union) -> Candidates | None:
+    arms = []
+    for each in seed.seeds:
+        found = open_seed(view, each)
+        if found is None:
+            return None
+        arms.append(found)
+    return Candidates(
+        seed,
+        sum([arm.count for arm in arms]),
+        lambda: np.concatenate([_NONE, *[arm.numbers() for arm in arms]]),
+        all([arm.is_exact for arm in arms]),
+    )
+
+
+def _range(view: View, seed: Range) -> Candidates | None:
+    entries: Any = view.entries.get(seed.index.name)
+    if entries is None:
+        # Dropped since the seed was made.
+        return None
+    operands = [each.value for each in seed.prefix]
+    operands += [each.value for _, some in seed.bounds for each in some]
+    if any([isinstance(each, Parameter) for each in operands]):
+        return None
+    try:
+        span: Span = range_finder(entries, seed)(*operands)
+    except Misfit:
+        return _inexact_range(entries, seed)
+    return Candidates(seed, span.count, span.array)
+
+
+def _inexact_range(entries: Any, seed: Range) -> Candidates | None:
+    """Return the candidates of a comparison whose interval has more than what matches."""
+    if seed.prefix or len(seed.bounds) != 1:
+        return None
+    ((operator, operands),) = seed.bounds
+    values = [each.value for each in operands]
+    limits = bounds(operator, tuple(values) if operator == "between" else values[0])
+    if limits is None:
+        return None
+    span: Span = entries.span(*limits[:4])
+    return Candidates(seed, span.count, span.array, limits.is_exact)
+
+
+def _hashed(view: View, seed: Equal | Among) -> Candidates | None:
+    name = seed.index.name
+    get: Callable[[Any], Any]
+    entries: Any = (view.uniques if seed.index.kind == "unique" else view.entries).get(name)
+    if entries is None:
+        # Dropped since the seed was made.
+        return None
+    get = entries.numbers.get if seed.index.kind == "unique" else entries.buckets.get
+    if isinstance(seed, Among):
+        if isinstance(seed.operand.value, Parameter):
+            return None
+        keys = list(keys_among(seed.operand.value))
+        if seed.index.kind == "unique" and None in keys:
+            return None
+    else:
+        values = [each.value for each in seed.operands]
+        if any([isinstance(each, Parameter) for each in values]):
+            return None
+        if seed.index.kind == "unique" and any([value is None for value in values]):
+            return None
+        # A NaN is found by its identity in a dict, and equals nothing.
+        keys = [tuple(values) if len(values) > 1 else values[0]]
+        if not all([value == value for value in values]):
+            keys = []
+    found = [each for each in map(get, keys) if each is not None]
+    return Candidates(seed, sum(map(size_of, found)), lambda: _numbers(found))
+
+
+def _numbers(found: list[Bucket | int]) -> Array:
+    parts = [
+        np.array([each] if isinstance(each, int) else each.numbers[:], "<i8") for each in found
+    ]
+    return np.concatenate([_NONE, *parts])

@@ -1,0 +1,49 @@
+"""What it means that values do not fit each other: no match, and no error."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterable
+from typing import Any, Final
+
+# What a comparison of two values may raise when they do not fit each other. ArithmeticError:
+# Decimal raises InvalidOperation for a NaN that is compared with <. ValueError: an array of NumPy
+# has no truth value, and "%" has no such format.
+NO_MATCH: Final = (TypeError, AttributeError, LookupError, ArithmeticError, ValueError)
+
+
+def holds(test: Callable[..., Any], *operands: Any) -> bool:
+    """Whether a test says yes; one that does not apply says no."""
+    try:
+        return bool(test(*operands))
+    except NO_MATCH:
+        return False
+
+
+def is_in(value: Any, values: Iterable[Any]) -> bool:
+    """Whether `value` equals one of `values`; one that can't be compared does not stop the rest."""
+    return any(holds(operator.eq, value, other) for other in values)
+
+
+class Members:
+    """Find by `==` alone."""
+
+    __slots__ = ("_values",)
+
+    def __init__(self, values: list[Any]) -> None:
+        self._values = values
+
+    def __contains__(self, value: Any) -> bool:
+        return is_in(value, self._values)
+
+
+def members(values: list[Any]) -> frozenset[Any] | Members:
+    """Return the values of `in_` so that Python's `in` agrees with `==`.
+
+    A NaN equals nothing, though `in` would find it by its identity. Values without a hash are
+    compared one by one.
+    """
+    try:
+        return frozenset([value for value in values if value == value])
+    except NO_MATCH:
+        return Members(values)

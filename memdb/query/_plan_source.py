@@ -1,0 +1,442 @@
+"""The source of a query: for exactly its shape, its indexes and the class of its records.
+
+What is written looks at the smallest set of candidates and compares the rest in one loop; there is
+no call for a record and nothing is decided for each. It works on shared objects of the cache as of
+one commit, and gives None where it can't: then the query is answered the general way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from memdb.query._conditions import (
+    Always,
+    Expression,
+    Never,
+    conjuncts,
+)
+from memdb.query._evaluate import NO_MATCH
+from memdb.query._fields import Field
+from memdb.query._order_source import order_lines
+from memdb.query._parameters import Case, Optional
+from memdb.query._runtime import (
+    Misfit,
+    Runtime,
+    keys_among,
+    keys_without_none,
+    range_finder,
+    size_of,
+    sizes_of,
+)
+from memdb.query._seeds import (
+    Among,
+    Equal,
+    Operand,
+    Operands,
+    Range,
+    Seed,
+    Union,
+    not_dominated,
+    seeds_of,
+)
+from memdb.query._source import SourceWriter
+from memdb.query._values import Order
+
+if TYPE_CHECKING:
+    from memdb._index_set import View
+    from memdb._store import Store
+
+What = Literal["rows", "count"]
+Lines = list[Any]
+
+# What says that the general way must answer. KeyError and IndexError are among them: a record that
+# is not in the cache, an index in the middle of a change.
+ESCAPES: Final = (*NO_MATCH, ValueError, RuntimeError, Misfit)
+
+# Ways that a query with optional conditions and cases is written in; the rest is compared.
+_MOST_VARIANTS: Final = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What a query is, without its constants.
+
+    Attributes:
+        expression: What records must match, `Always` for all.
+        order: The terms.
+        what: Records in order, or their number.
+        has_window: Only a part of the records is wanted, from ``start`` to ``stop``.
+    """
+
+    expression: Expression
+    order: tuple[Order, ...]
+    what: What
+    has_window: bool
+
+
+class PlanWriter:
+    """Write the body of one query.
+
+    Attributes:
+        names: What the source needs besides constants and parameters.
+        constants: How many constants it takes, first those of the expression.
+        prelude: Lines before everything, which check parameters.
+        view_name: What the source calls the view.
+    """
+
+    def __init__(self, store: Store, view: View, shape: Shape, suffix: str) -> None:
+        self._suffix = suffix
+        self.view_name = f"view{suffix}"
+        self._store = store
+        self._view = view
+        self._shape = shape
+        self._runtime = Runtime(store)
+        self._operands = Operands(shape.expression)
+        self._writer = SourceWriter(store.shape, is_typed=store.decoding.is_typed)
+        self._variants = 1
+        self.constants = self._operands.count
+        self.names: dict[str, Any] = {
+            "ESCAPES": ESCAPES,
+            "cache": store.cache,
+            "engine": store.engine,
+            "log": store.engine.log,
+            self.view_name: view,
+            "runtime": self._runtime,
+            "fill": self._runtime.fill,
+            "size_of": size_of,
+            "sizes_of": sizes_of,
+            "keys_among": keys_among,
+            "keys_without_none": keys_without_none,
+            "Misfit": Misfit,
+            "islice": islice,
+        }
+        self._sources: dict[int, str] = {}
+        self._named: dict[str, str] = {}
+        self._order_lines: Lines = []
+        self._paths = _paths_in_order(store, shape)
+
+    def write(self) -> Lines:
+        """Return the lines that set ``found``, to be run inside a ``try``."""
+        if self._shape.what == "rows" and self._shape.order:
+            self._order_lines, names, self.constants = order_lines(
+                self._store, self._writer, self._shape.order, self.constants,
+                has_window=self._shape.has_window,
+            )  # fmt: skip
+            self.names |= names
+        lines = self._branches(conjuncts(self._shape.expression))
+        self.names |= self._writer.namespace
+        return lines
+
+    @property
+    def prelude(self) -> list[str]:
+        """Lines that check what parameters were given, before anything else."""
+        return self._writer.prelude
+
+    # -- variants ------------------------------------------------------------------------
+
+    def _branches(self, parts: Sequence[Expression]) -> Lines:
+        """Return the lines for parts of which some may not count."""
+        for place, part in enumerate(parts):
+            rest = [*parts[:place], *parts[place + 1 :]]
+            if isinstance(part, Optional) and self._may_branch(2):
+                inside = [*parts[:place], *conjuncts(part.condition), *parts[place + 1 :]]
+                return [
+                    f"if p_{part.parameter.name} is None:",
+                    self._branches(rest),
+                    "else:",
+                    self._branches(inside),
+                ]
+            if isinstance(part, Case) and self._may_branch(len(part.arms) + 1):
+                return self._arms(part, rest)
+        return self._variant([part for part in parts if not isinstance(part, Always)])
+
+    def _may_branch(self, count: int) -> bool:
+        if self._variants * count > _MOST_VARIANTS:
+            return False
+        self._variants *= count
+        return True
+
+    def _arms(self, case: Case, rest: list[Expression]) -> Lines:
+        # Keys come before the constants of the conditions.
+        first = self._operands.first(case)
+        keys = [f"c{first + number}" for number in range(len(case.arms))]
+        call = ", ".join([f"p_{case.parameter.name}", *keys])
+        lines: Lines = [f"arm = chosen_arm({call})"]
+        word = "if"
+        for number, (_, condition) in enumerate(case.arms):
+            lines += [f"{word} arm == {number}:", self._branches([*rest, *conjuncts(condition)])]
+            word = "elif"
+        lines += ["else:", self._branches([*rest, *conjuncts(case.default)])]
+        return lines
+
+    # -- one variant ---------------------------------------------------------------------
+
+    def _variant(self, parts: list[Expression]) -> Lines:
+        """Return the lines for parts that all count."""
+        if any([isinstance(part, Never) for part in parts]):
+            return ["found = 0" if self._shape.what == "count" else "found = []"]
+        seeds = self._seeds(parts)
+        checks: Lines = []
+        for place, part in enumerate(parts):
+            is_covered = bool(seeds) and all([place in seed.covers for seed in seeds])
+            checks += self._write_part(part, is_covered=is_covered)
+        return checks + self._access(parts, seeds)
+
+    def _access(self, parts: list[Expression], seeds: list[Seed]) -> Lines:
+        """Return the lines that look the seeds up and take the smallest."""
+        if not seeds:
+            ordered = self._whole_order()
+            if ordered is not None:
+                return self._find(0, ordered) + self._chosen(0, ordered, parts)
+            rows = f"runtime.all_rows({self.view_name}, version)"
+            return self._found(rows, parts, frozenset(), is_fresh=False)
+        if len(seeds) == 1:
+            return self._find(0, seeds[0]) + self._chosen(0, seeds[0], parts)
+        lines: Lines = []
+        for number, seed in enumerate(seeds):
+            lines += [*self._find(number, seed), f"n{number} = {self._count(number, seed)}"]
+        for number, seed in enumerate(seeds[:-1]):
+            others = [f"n{number} <= n{other}" for other in range(number + 1, len(seeds))]
+            lines += [
+                f"{'elif' if number else 'if'} {' and '.join(others)}:",
+                self._chosen(number, seed, parts),
+            ]
+        lines += ["else:", self._chosen(len(seeds) - 1, seeds[-1], parts)]
+        return lines
+
+    def _seeds(self, parts: list[Expression]) -> list[Seed]:
+        built = [
+            index
+            for index in self._store.indexes
+            if index.name in (self._view.uniques if index.kind == "unique" else self._view.entries)
+        ]
+        seeds = seeds_of(parts, built, self._operands)
+        ordered = [seed for seed in seeds if self._direction(seed)]
+        # First, so that they are taken where others are no smaller: they need no sorting.
+        return [*ordered, *[seed for seed in not_dominated(seeds) if seed not in ordered]]
+
+    def _whole_order(self) -> Range | None:
+        """Return the range of a whole index that gives the order, None where none does."""
+        if self._shape.what == "count" or not self._paths:
+            return None
+        for index in self._store.indexes:
+            if (
+                index.kind == "sorted"
+                and index.condition is None
+                and index.name in self._view.entries
+            ):
+                found = Range(index, (), (), frozenset())
+                if self._direction(found):
+                    return found
+        return None
+
+    def _direction(self, seed: Seed) -> int:
+        """Return 1 if a seed gives the records in order, -1 if it does so from the end, 0 else."""
+        if not isinstance(seed, Range) or not self._paths:
+            return 0
+        assert seed.index.paths is not None
+        first = len(seed.prefix)
+        paths, directions = seed.index.paths[first:], seed.index.directions[first:]
+        if paths != tuple([path for path, _ in self._paths]):
+            return 0
+        wanted = tuple([direction for _, direction in self._paths])
+        return 1 if directions == wanted else -1 if directions == tuple([-d for d in wanted]) else 0
+
+    def _chosen(self, number: int, seed: Seed, parts: list[Expression]) -> Lines:
+        """Return the lines that set ``found`` from the seed that was taken."""
+        is_all = len(seed.covers) == len(parts)
+        if self._shape.what == "count" and is_all and not isinstance(seed, Union):
+            return [f"found = {self._count(number, seed)}"]
+        direction = self._direction(seed)
+        if direction:
+            return self._in_order(number, seed, parts, is_falling=direction < 0)
+        is_fresh = isinstance(seed, Range) or (
+            isinstance(seed, Equal) and seed.index.kind == "unique"
+        )
+        return self._found(self._rows(number, seed), parts, seed.covers, is_fresh=is_fresh)
+
+    def _in_order(
+        self, number: int, seed: Seed, parts: list[Expression], *, is_falling: bool
+    ) -> Lines:
+        """Return the lines for candidates that an index gives in the order that is wanted."""
+        span, condition = f"s{number}", self._condition(parts, seed.covers)
+        if self._shape.has_window and condition:
+            matches = f"lambda r: {condition}"
+            return [f"found = runtime.first({span}, {is_falling}, {matches}, start, stop)"]
+        if self._shape.has_window:
+            return [f"found = runtime.load({span}.numbers({is_falling}, stop)[start:])"]
+        rows = f"{span}.rows(runtime.load)"
+        if is_falling:
+            rows = f"runtime.load({span}.numbers(True))"
+        return [f"found = [r for r in {rows} if {condition}]" if condition else f"found = {rows}"]
+
+    def _condition(self, parts: list[Expression], covers: frozenset[int]) -> str:
+        """Return the source of the parts that are not covered, empty if all are."""
+        left = [self._sources[id(part)] for place, part in enumerate(parts) if place not in covers]
+        return " and ".join([f"({each})" if len(left) > 1 else each for each in left])
+
+    def _found(
+        self, rows: str, parts: list[Expression], covers: frozenset[int], *, is_fresh: bool
+    ) -> Lines:
+        """Return the lines that compare candidates with the parts that are not covered.
+
+        Args:
+            rows: Source of the candidates.
+            parts: What they must match.
+            covers: Places of the parts that they match all.
+            is_fresh: The list of the candidates is nobody else's.
+        """
+        condition = self._condition(parts, covers)
+        if self._shape.what == "count":
+            if not condition:
+                return [f"found = len({rows})"]
+            return [f"found = len([r for r in {rows} if {condition}])"]
+        is_cut = self._shape.has_window and not self._shape.order
+        if condition and is_cut:
+            return [f"found = [*islice((r for r in {rows} if {condition}), start, stop)]"]
+        if condition:
+            return [f"found = [r for r in {rows} if {condition}]", *self._order_lines]
+        cut = "[start:stop]" if is_cut else "" if is_fresh else "[:]"
+        return [f"found = ({rows}){cut}" if cut else f"found = {rows}", *self._order_lines]
+
+    def _write_part(self, part: Expression, *, is_covered: bool) -> Lines:
+        """Write the source of a part, and return the lines that it needs before.
+
+        They check and prepare parameters, and count in this variant only. Constants are named by
+        their place in the whole condition.
+        """
+        writer = self._writer
+        before, writer.prelude = writer.prelude, []
+        writer.constants = self._operands.first(part)
+        if is_covered:
+            writer.check(part)
+        else:
+            self._sources[id(part)] = writer.condition(part)
+        lines: Lines = [*writer.prelude]
+        writer.prelude = before
+        return lines
+
+    # -- seeds ---------------------------------------------------------------------------
+
+    def _find(self, number: int, seed: Seed) -> Lines:
+        """Return the lines that look a seed up."""
+        found = f"s{number}"
+        if isinstance(seed, Union):
+            lines: Lines = []
+            for inner, each in _arms(number, seed):
+                lines += self._find(inner, each)
+            return lines
+        if isinstance(seed, Range):
+            return [f"{found} = {self._span(seed)}"]
+        get = self._get(seed)
+        if isinstance(seed, Among):
+            keys = "keys_without_none" if seed.index.kind == "unique" else "keys_among"
+            return [f"{found} = runtime.among({get}, {keys}({seed.operand.source}))"]
+        line = f"{found} = {get}({self._key(seed)})"
+        if seed.index.kind == "unique":
+            tests = [f"{each.source} is None" for each in seed.operands if each.source[0] == "p"]
+            refusal: Lines = [f"if {' or '.join(tests)}:", ["raise Misfit"]] if tests else []
+            return [*refusal, line]
+        return [line]
+
+    def _count(self, number: int, seed: Seed) -> str:
+        """Return the source of the number of candidates of a seed that was looked up."""
+        found = f"s{number}"
+        if isinstance(seed, Union):
+            return " + ".join([f"({self._count(*arm)})" for arm in _arms(number, seed)])
+        if isinstance(seed, Range):
+            return f"{found}.count"
+        if isinstance(seed, Among):
+            return f"sizes_of({found})"
+        if seed.index.kind == "unique":
+            return f"0 if {found} is None else 1"
+        return f"0 if {found} is None else 1 if type({found}) is int else len({found}.numbers)"
+
+    def _rows(self, number: int, seed: Seed) -> str:
+        """Return the source of the records of a seed, in default order."""
+        found = f"s{number}"
+        if isinstance(seed, Range):
+            return f"runtime.in_default_order({found})"
+        if isinstance(seed, Among):
+            return f"runtime.joined({found}, version)"
+        if isinstance(seed, Union):
+            arms = _arms(number, seed)
+            if _is_of_one_hash(seed):
+                return f"runtime.joined([{', '.join([f's{inner}' for inner, _ in arms])}], version)"
+            parts = [self._part(inner, each) for inner, each in arms]
+            return f"runtime.merged([{', '.join(parts)}])"
+        if seed.index.kind == "unique":
+            return f"([] if {found} is None else [cache[{found}]])"
+        return (
+            f"([] if {found} is None else [cache[{found}]] if type({found}) is int"
+            f" else {found}.rows or fill({found}, version))"
+        )
+
+    def _part(self, number: int, seed: Seed) -> str:
+        """Return the source of numbers and records of an arm of a union."""
+        if isinstance(seed, Range):
+            return f"(s{number}.numbers(), s{number}.rows(runtime.load))"
+        if isinstance(seed, Among):
+            return f"*runtime.parts_of(s{number}, version)"
+        if isinstance(seed, Union):
+            return ", ".join([self._part(*arm) for arm in _arms(number, seed)])
+        return f"runtime.part_of(s{number}, version)"
+
+    def _get(self, seed: Equal | Among) -> str:
+        index = seed.index
+        name = self._name("get", index.name)
+        if index.kind == "unique":
+            self.names[name] = self._view.uniques[index.name].numbers.get
+        else:
+            entries: Any = self._view.entries[index.name]
+            self.names[name] = entries.buckets.get
+        return name
+
+    def _span(self, seed: Range) -> str:
+        operands: list[Operand] = [*seed.prefix]
+        operands += [each for _, some in seed.bounds for each in some]
+        entries: Any = self._view.entries[seed.index.name]
+        name = self._name("span", f"{seed.index.name} {[each for each, _ in seed.bounds]}")
+        self.names[name] = range_finder(entries, seed)
+        return f"{name}({', '.join([each.source for each in operands])})"
+
+    def _key(self, seed: Equal) -> str:
+        sources = [each.source for each in seed.operands]
+        return f"({', '.join(sources)})" if len(sources) > 1 else sources[0]
+
+    def _name(self, word: str, what: str) -> str:
+        """Return a name for something of an index, readable if the index's name is."""
+        plain = "".join([each if each.isalnum() and each.isascii() else "_" for each in what])
+        name = f"{word}_{plain}{self._suffix}"
+        while self._named.setdefault(name, what) != what:
+            name += "_"
+        return name
+
+
+def _arms(number: int, seed: Union) -> list[tuple[int, Seed]]:
+    """Return the seeds of a union, each with the number that generated names have for it."""
+    return [(number * 100 + 100 + place, each) for place, each in enumerate(seed.seeds)]
+
+
+def _is_of_one_hash(seed: Union) -> bool:
+    """Whether two arms have the same records only if they look up the same key."""
+    first = seed.seeds[0]
+    return isinstance(first, Equal) and all(
+        [
+            isinstance(each, Equal) and each.index is first.index and each.index.kind != "set"
+            for each in seed.seeds
+        ]
+    )
+
+
+def _paths_in_order(store: Store, shape: Shape) -> tuple[tuple[Any, int], ...]:
+    """Return path and direction of each term of the order; none if an index can't give it.
+
+    With a natural key ties are in the order of the keys, which no index has.
+    """
+    if store.key is not None or not all([isinstance(t.value, Field) for t in shape.order]):
+        return ()
+    return tuple([(term.value._path, -1 if term.is_descending else 1) for term in shape.order])  # type: ignore[attr-defined]

@@ -1,0 +1,106 @@
+"""What is made of many values: sum, mean, the first and the last in the total order."""
+
+from __future__ import annotations
+
+import functools
+import math
+import operator
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any, Final
+
+import numpy as np
+
+from memdb.errors import QueryError
+from memdb.query._evaluate import NO_MATCH
+from memdb.query._ordering import keys_of
+
+# These can be added to each other, and their sum means nothing.
+_NO_NUMBERS: Final = (str, bytes, bytearray, list, tuple)
+
+
+def total(values: list[Any], place: str) -> Any:
+    """Return the sum of values, 0 of none: that of floats as exact as a float can be.
+
+    Args:
+        values: Without None.
+        place: What messages call the sum.
+
+    Raises:
+        QueryError: They can't be added.
+    """
+    if not values:
+        return 0
+    types = set(map(type, values))
+    if any(issubclass(cls, np.generic) for cls in types):
+        # NumPy's integers would overflow.
+        values = [value.item() if isinstance(value, np.generic) else value for value in values]
+        types = set(map(type, values))
+    if all(issubclass(cls, int) for cls in types):
+        return sum(values)
+    try:
+        if all(issubclass(cls, (int, float)) for cls in types):
+            return _float_sum(values)
+        if isinstance(values[0], _NO_NUMBERS):
+            raise TypeError
+        # With itself first, so that one value alone is refused as several are.
+        operator.add(values[0], values[0])
+        return functools.reduce(operator.add, values)
+    except NO_MATCH as error:
+        raise _refused(place, types, error) from error
+
+
+def _float_sum(values: list[Any]) -> float:
+    try:
+        return math.fsum(values)
+    except ValueError:
+        # Infinities of both signs.
+        return math.nan
+    except OverflowError:
+        # Perhaps only on the way.
+        return float(sum(map(Fraction, values)))
+
+
+def mean(values: list[Any], place: str) -> Any:
+    """Return the mean of values, None of none; the arguments and errors are those of `total`."""
+    if not values:
+        return None
+    try:
+        return total(values, place) / len(values)
+    except NO_MATCH as error:
+        raise _refused(place, set(map(type, values)), error) from error
+
+
+def least(values: list[Any], place: str) -> Any:
+    """Return the first value in the total order, None of none."""
+    if not values:
+        return None
+    keys = keys_of(values)[0]
+    return values[min(range(len(values)), key=keys.__getitem__)]
+
+
+def greatest(values: list[Any], place: str) -> Any:
+    """Return the last value in the total order, None of none."""
+    if not values:
+        return None
+    keys = keys_of(values)[0]
+    return values[max(range(len(values)), key=keys.__getitem__)]
+
+
+#: By the kind of an aggregate.
+REDUCTIONS: Final[dict[str, Callable[[list[Any], str], Any]]] = {
+    "sum": total,
+    "mean": mean,
+    "min": least,
+    "max": greatest,
+}
+
+
+def _refused(place: str, types: set[type], error: Exception) -> QueryError:
+    if isinstance(error, OverflowError):
+        return QueryError(f"{place}: the numbers are too large for a float. Use Decimal or int.")
+    names = ", ".join(sorted(cls.__qualname__ for cls in types))
+    return QueryError(
+        f"{place}: values of type {names} have no sum. Choose a field of numbers, or leave out"
+        " what is none with where()."
+    )

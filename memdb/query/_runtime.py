@@ -1,0 +1,258 @@
+"""What generated queries call: from what an index found to the records, in default order.
+
+All of it reads without a lock and may meet a change half-way: the query looks afterwards whether
+anything was committed meanwhile, and asks again. An exception says the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, Final
+
+from memdb.errors import QueryError
+from memdb.indexes import Bucket, SortedEntries, Span
+from memdb.indexes._order import NOTHING, Bounds, bounds
+from memdb.query._seeds import Range
+from memdb.serializers._build import is_plain_name
+
+if TYPE_CHECKING:
+    from memdb._index_set import View
+    from memdb._store import Store
+
+# How many candidates are looked at first.
+_LEAST_STEP: Final = 64
+
+Found = Bucket | int | None
+
+
+class Misfit(Exception):
+    """The generated way can't answer: an operand that the index does not serve exactly."""
+
+
+class Runtime:
+    """The records of one collection for generated queries.
+
+    Only records that are in the cache are found; for others a KeyError says that they have to be
+    read first.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self.cache = store.cache
+        self.log = store.engine.log
+        self.is_keyed = store.key is not None
+        self._identities = store.identities
+        self._slot_of = store.identities.find
+        # Sorting by a field of the records is cheaper than by numbers that are kept apart.
+        identity = store.shape.identity
+        is_field = identity is not None and is_plain_name(identity) and not self.is_keyed
+        self._identity: Callable[[Any], int] | None = None
+        if is_field and store.members.sole is not None and store.shape.kind != "dict":
+            self._identity = attrgetter(identity or "")
+
+    def load(self, numbers: Iterable[int]) -> list[Any]:
+        """Return the cached records of numbers."""
+        return list(map(self.cache.__getitem__, numbers))
+
+    def fill(self, bucket: Bucket, version: int) -> list[Any]:
+        """Return the records of a bucket, kept in it until one of them changes."""
+        numbers = bucket.numbers
+        rows = self.load(numbers)
+        if self.is_keyed:
+            rows = self._by_slot(numbers.tolist(), rows)
+        with self.log.lock:
+            if self.log.next_slot == version:
+                bucket.rows = rows
+        return rows
+
+    def rows_of(self, found: Found, version: int) -> list[Any]:
+        """Return the records of what a hash look-up found."""
+        if found is None:
+            return []
+        if type(found) is int:
+            return [self.cache[found]]
+        return found.rows or self.fill(found, version)  # type: ignore[union-attr]
+
+    def all_rows(self, view: View, version: int) -> list[Any]:
+        """Return all records, kept until one changes."""
+        rows = view.rows
+        if rows is not None:
+            return rows
+        with self.log.lock:
+            if self.log.next_slot != version:
+                raise Misfit
+            numbers, slots = self._identities.arrays()
+        if self.is_keyed:
+            numbers = numbers[slots.argsort()]
+        rows = self.load(numbers.tolist())
+        with self.log.lock:
+            if self.log.next_slot == version:
+                view.rows = rows
+        return rows
+
+    def joined(self, found: Iterable[Found], version: int) -> list[Any]:
+        """Return the records of several keys of one hash index, each once, in default order.
+
+        Cost: that of sorting what is in order in parts already.
+        """
+        rows: list[Any] = []
+        distinct: list[Found] = []
+        for each in found:
+            if each is not None and each not in distinct:
+                distinct.append(each)
+                rows += self.rows_of(each, version)
+        if len(distinct) < 2:
+            return rows
+        if self._identity is not None:
+            rows.sort(key=self._identity)
+            return rows
+        return self.merged([self.part_of(each, version) for each in distinct])
+
+    def merged(self, parts: list[tuple[list[int], list[Any]]]) -> list[Any]:
+        """Return the records of several sets of candidates, each once, in default order.
+
+        Args:
+            parts: Numbers and records of each.
+        """
+        by_number: dict[int, Any] = {}
+        for numbers, some in parts:
+            by_number.update(zip(numbers, some, strict=True))
+        if self.is_keyed:
+            return self._by_slot(list(by_number), list(by_number.values()))
+        return list(map(by_number.__getitem__, sorted(by_number)))
+
+    def among(self, get: Callable[[Any], Found], keys: Iterable[Any]) -> list[Found]:
+        """Return what a hash index has for several keys."""
+        return [found for found in map(get, keys) if found is not None]
+
+    def part_of(self, found: Found, version: int) -> tuple[list[int], list[Any]]:
+        """Return numbers and records of what a hash look-up found."""
+        if found is None:
+            return [], []
+        numbers = [found] if type(found) is int else found.numbers.tolist()  # type: ignore[union-attr]
+        return numbers, self.rows_of(found, version)
+
+    def parts_of(self, found: Iterable[Found], version: int) -> list[tuple[list[int], list[Any]]]:
+        """Return numbers and records of several look-ups."""
+        return [self.part_of(each, version) for each in found]
+
+    def in_default_order(self, span: Span) -> list[Any]:
+        """Return the records of a range of a sorted index, by identity."""
+        rows: list[Any] = span.rows(self.load)
+        if len(rows) < 2:
+            return rows
+        numbers = span.array()
+        if self.is_keyed:
+            return self._by_slot(numbers.tolist(), rows)
+        if (numbers[1:] > numbers[:-1]).all():
+            return rows
+        return list(map(rows.__getitem__, numbers.argsort().tolist()))
+
+    def first(
+        self, span: Span, is_falling: bool, matches: Callable[[Any], bool], start: int, stop: int
+    ) -> list[Any]:
+        """Return rows start to stop of those of a range that match, in the order of its keys.
+
+        Cost: as many candidates are looked at as it takes, in doubling steps.
+        """
+        found: list[Any] = []
+        limit, done = 2 * stop + _LEAST_STEP, 0
+        while len(found) < stop and done < span.count:
+            numbers = span.numbers(is_falling, limit)
+            found += filter(matches, self.load(numbers[done:]))
+            done = len(numbers)
+            limit *= 2
+        return found[start:stop]
+
+    def _by_slot(self, numbers: list[int], rows: list[Any]) -> list[Any]:
+        slots = list(map(self._slot_of, numbers))
+        return [rows[place] for place in sorted(range(len(rows)), key=slots.__getitem__)]
+
+
+def size_of(found: Found) -> int:
+    """Return how many numbers a hash look-up found."""
+    return 0 if found is None else 1 if type(found) is int else len(found.numbers)  # type: ignore[union-attr]
+
+
+def sizes_of(found: Iterable[Found]) -> int:
+    """Return how many numbers several look-ups found."""
+    return sum(map(size_of, found))
+
+
+def keys_among(values: Any) -> Any:
+    """Return the different values of an ``in_`` as keys.
+
+    Raises:
+        QueryError: They are a text or no collection.
+        TypeError: One has no hash, so that it has to be compared.
+    """
+    if type(values) is frozenset:
+        return values
+    if isinstance(values, str | bytes):
+        raise QueryError("in_() takes a collection of values, not a text.")
+    return frozenset([value for value in values if value == value])
+
+
+def keys_without_none(values: Any) -> Any:
+    """Return the same for an index that has no entry for None.
+
+    Raises:
+        Misfit: None is among them.
+    """
+    keys = keys_among(values)
+    if None in keys:
+        raise Misfit
+    return keys
+
+
+def range_finder(entries: SortedEntries, seed: Range) -> Callable[..., Span]:
+    """Return a function of a range's operands that gives the span of the index.
+
+    The function raises Misfit where the span would not be exactly what the comparisons say.
+    """
+    prefix = len(seed.prefix)
+    operators = [operator for operator, _ in seed.bounds]
+    if not prefix and not operators:
+        return entries.span
+    if prefix:
+        return _prefixed(entries, prefix, operators)
+    if operators == ["between"]:
+        return lambda low, high: entries.span(*_exact(bounds("between", (low, high)))[:4])
+    if len(operators) == 1:
+        (operator,) = operators
+        return lambda operand: entries.span(*_exact(bounds(operator, operand))[:4])
+    rising, falling = operators
+    return lambda low, high: entries.span(*_both(rising, low, falling, high))
+
+
+def _both(rising: str, low: Any, falling: str, high: Any) -> tuple[Any, Any, bool, bool]:
+    first, last = _exact(bounds(rising, low)), _exact(bounds(falling, high))
+    if first.low[0] != last.high[0]:
+        # Of different families, or one of them is empty: nothing is above one and below the other.
+        return NOTHING[:4]
+    return first.low, last.high, first.is_low_open, last.is_high_open
+
+
+def _exact(found: Bounds | None) -> Bounds:
+    if found is None or not found.is_exact:
+        raise Misfit
+    return found
+
+
+def _prefixed(entries: SortedEntries, prefix: int, operators: list[str]) -> Callable[..., Span]:
+    def find(*operands: Any) -> Span:
+        values = operands[:prefix]
+        for value in values:
+            _exact(bounds("==", value))
+        rest = operands[prefix:]
+        if not operators:
+            return entries.span(prefix=values)
+        if operators == ["between"]:
+            limits = _exact(bounds("between", rest))[:4]
+        elif len(operators) == 2:
+            limits = _both(operators[0], rest[0], operators[1], rest[1])
+        else:
+            limits = _exact(bounds(operators[0], rest[0]))[:4]
+        return entries.span(*limits, prefix=values)
+
+    return find

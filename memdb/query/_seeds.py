@@ -1,0 +1,308 @@
+"""Seeds: the ways in which the indexes of a collection narrow a condition down.
+
+A seed gives a set of candidates and how many there are, exactly, before any record is touched.
+The parts of the condition that it *covers* need not be looked at again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from memdb.query._conditions import And, Callback, Comparison, Expression, Or, conjuncts, is_value
+from memdb.query._fields import Field
+from memdb.query._parameters import Case
+from memdb.query._values import Parameter
+
+if TYPE_CHECKING:
+    from memdb._index_declarations import BoundIndex
+
+Path = tuple[Any, ...]
+
+_RISING: Final = frozenset({">", ">="})
+_FALLING: Final = frozenset({"<", "<="})
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """What a field is compared with.
+
+    Attributes:
+        value: The constant, or the parameter that stands for it.
+        source: What generated code calls it.
+    """
+
+    value: Any
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class Equal:
+    """The records whose key in an index is a value: by hash, or as the element of a set.
+
+    Attributes:
+        index: The index.
+        operands: One for each of its fields.
+        covers: Places of the parts that need no further look.
+    """
+
+    index: BoundIndex
+    operands: tuple[Operand, ...]
+    covers: frozenset[int]
+
+    def __str__(self) -> str:
+        return f"{self.index.kind} index {self.index.name!r}"
+
+
+@dataclass(frozen=True, slots=True)
+class Among:
+    """The records whose key in an index is one of several values."""
+
+    index: BoundIndex
+    operand: Operand
+    covers: frozenset[int]
+
+    def __str__(self) -> str:
+        return f"{self.index.kind} index {self.index.name!r}, several keys"
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """The records whose key in a sorted index lies in an interval.
+
+    Attributes:
+        index: The index.
+        prefix: What its first fields equal.
+        bounds: Operator and operands of the comparisons of the field after them, at most one from
+            below and one from above, or one that is both.
+        covers: See `Equal`.
+    """
+
+    index: BoundIndex
+    prefix: tuple[Operand, ...]
+    bounds: tuple[tuple[str, tuple[Operand, ...]], ...]
+    covers: frozenset[int]
+
+    def __str__(self) -> str:
+        return f"sorted index {self.index.name!r}"
+
+
+@dataclass(frozen=True, slots=True)
+class Union:
+    """The records of several seeds, each once."""
+
+    seeds: tuple[Seed, ...]
+    covers: frozenset[int]
+
+    def __str__(self) -> str:
+        return " or ".join(map(str, self.seeds))
+
+
+Seed = Equal | Among | Range | Union
+
+
+class Operands:
+    """Names what generated code calls the constants of a condition, by their order in it."""
+
+    def __init__(self, expression: Expression) -> None:
+        self._first: dict[int, int] = {}
+        self.count = self._number(expression, 0)
+
+    def _number(self, expression: Expression, first: int) -> int:
+        self._first[id(expression)] = first
+        constants: list[Any] = []
+        if isinstance(expression, Comparison | Callback):
+            expression._take(constants, 0)
+            return first + len(constants)
+        if isinstance(expression, Case):
+            # The keys of its arms come before what is in them.
+            first += len(expression.arms)
+        for part in expression._inner():
+            if isinstance(part, Expression):
+                first = self._number(part, first)
+        return first
+
+    def first(self, expression: Expression) -> int:
+        """Return the number of the first constant of a part of the condition."""
+        return self._first[id(expression)]
+
+    def of(self, comparison: Comparison) -> tuple[Operand, ...]:
+        """Return the operands of a comparison of a field."""
+        number = self.first(comparison)
+        found = []
+        for value in comparison.operands:
+            if is_value(value):
+                found.append(Operand(value, f"p_{value.name}"))
+            elif value is None or value is True or value is False:
+                constants: list[Any] = []
+                Comparison((value,), comparison.operator, comparison.value)._take(constants, 0)
+                found.append(Operand(value, f"c{number}" if constants else repr(value)))
+                number += len(constants)
+            else:
+                found.append(Operand(value, f"c{number}"))
+                number += 1
+        return tuple(found)
+
+
+@dataclass(slots=True)
+class _Part:
+    """A comparison of a field that an index may serve."""
+
+    place: int
+    path: Path
+    operator: str
+    operands: tuple[Operand, ...]
+
+
+def seeds_of(
+    parts: Sequence[Expression], indexes: Iterable[BoundIndex], operands: Operands
+) -> list[Seed]:
+    """Return the seeds of a condition.
+
+    Args:
+        parts: What a record must match all of.
+        indexes: Those of the collection.
+        operands: Of the whole condition that the parts belong to.
+    """
+    usable = [index for index in indexes if index.paths and _is_usable(index, parts)]
+    served = [part for part in _parts(parts, operands)]
+    seeds: list[Seed] = []
+    for index in usable:
+        seeds += _of_index(index, served)
+    for place, part in enumerate(parts):
+        if isinstance(part, Or):
+            union = _union(place, part, usable, operands)
+            if union is not None:
+                seeds.append(union)
+    return seeds
+
+
+def not_dominated(seeds: list[Seed]) -> list[Seed]:
+    """Return the seeds without those that are never smaller than another one."""
+    equal = [seed for seed in seeds if isinstance(seed, Equal)]
+    for seed in equal:
+        if seed.index.kind == "unique":
+            return [seed]
+    kept: list[Seed] = []
+    for place, seed in enumerate(seeds):
+        is_dominated = [
+            seed.covers < other.covers
+            or (seed.covers == other.covers and (seeds.index(other) < place or seed not in equal))
+            for other in equal
+            if other is not seed
+        ]
+        if not any(is_dominated):
+            kept.append(seed)
+    return kept
+
+
+def _is_usable(index: BoundIndex, parts: Sequence[Expression]) -> bool:
+    """Whether every record that matches is in the index."""
+    if index.declaration.where is None:
+        return True
+    return all(
+        [
+            any([_is_same(wanted, part) for part in parts])
+            for wanted in conjuncts(index.declaration.where)
+        ]
+    )
+
+
+def _is_same(one: Expression, other: Expression) -> bool:
+    ours: list[Any] = []
+    theirs: list[Any] = []
+    if one._take(ours, 0) != other._take(theirs, 0):
+        return False
+    return [(type(each), each) for each in ours] == [(type(each), each) for each in theirs]
+
+
+def _parts(parts: Sequence[Expression], operands: Operands) -> Iterator[_Part]:
+    for place, part in enumerate(parts):
+        if not isinstance(part, Comparison) or not isinstance(part.value, Field):
+            continue
+        if all([not is_value(each) or isinstance(each, Parameter) for each in part.operands]):
+            yield _Part(place, part.value._path, part.operator, operands.of(part))
+
+
+def _of_index(index: BoundIndex, parts: list[_Part]) -> list[Seed]:
+    assert index.paths is not None
+    equal: dict[Path, _Part] = {}
+    for part in parts:
+        is_none = part.operator == "is" and part.operands[0].value is None
+        if part.operator == "==" or is_none:
+            equal.setdefault(part.path, part)
+    if index.kind in ("hash", "unique"):
+        return _hashed(index, equal, parts)
+    if index.kind == "set":
+        return [
+            Equal(index, part.operands, frozenset([part.place]))
+            for part in parts
+            if part.operator == "contains" and part.path == index.paths[0]
+        ]
+    if index.kind == "sorted":
+        return _sorted(index, equal, parts)
+    return []
+
+
+def _hashed(index: BoundIndex, equal: dict[Path, _Part], parts: list[_Part]) -> list[Seed]:
+    assert index.paths is not None
+    if all([path in equal for path in index.paths]):
+        found = [equal[path] for path in index.paths]
+        if index.kind == "unique" and any([part.operands[0].value is None for part in found]):
+            # It has no entry for None.
+            return []
+        operands = tuple([part.operands[0] for part in found])
+        return [Equal(index, operands, frozenset([part.place for part in found]))]
+    if len(index.paths) > 1:
+        return []
+    return [
+        Among(index, part.operands[0], frozenset([part.place]))
+        for part in parts
+        if part.operator == "in" and part.path == index.paths[0]
+    ]
+
+
+def _sorted(index: BoundIndex, equal: dict[Path, _Part], parts: list[_Part]) -> list[Seed]:
+    assert index.paths is not None
+    prefix: list[_Part] = []
+    for path in index.paths:
+        if path not in equal or equal[path].operands[0].value is None:
+            break
+        prefix.append(equal[path])
+    covers = {part.place for part in prefix}
+    bounds: list[tuple[str, tuple[Operand, ...]]] = []
+    if len(prefix) < len(index.paths):
+        path = index.paths[len(prefix)]
+        for operators in (_RISING, _FALLING, {"between"}, {"startswith"}):
+            found = [p for p in parts if p.path == path and p.operator in operators]
+            is_both = operators not in (_RISING, _FALLING)
+            if found and not (bounds and is_both):
+                bounds.append((found[0].operator, found[0].operands))
+                covers.add(found[0].place)
+    if not covers:
+        return []
+    operands = tuple([part.operands[0] for part in prefix])
+    return [Range(index, operands, tuple(bounds), frozenset(covers))]
+
+
+def _union(place: int, part: Or, indexes: list[BoundIndex], operands: Operands) -> Union | None:
+    """Return the seed of an or, whose every arm has one; None if one has not."""
+    seeds = []
+    is_exact = True
+    for arm in part.parts:
+        parts = list(arm.parts) if isinstance(arm, And) else [arm]
+        found = seeds_of(parts, indexes, operands)
+        if not found:
+            return None
+        best = min(not_dominated(found), key=_rank)
+        is_exact = is_exact and len(best.covers) == len(parts)
+        seeds.append(best)
+    return Union(tuple(seeds), frozenset([place]) if is_exact else frozenset())
+
+
+def _rank(seed: Seed) -> int:
+    """Return how many candidates a seed may have, as far as that is known beforehand."""
+    if isinstance(seed, Equal):
+        return 0 if seed.index.kind == "unique" else 2 if len(seed.operands) == 1 else 1
+    return {Among: 3, Union: 4, Range: 5}[type(seed)]

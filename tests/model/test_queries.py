@@ -1,0 +1,583 @@
+"""Random collections, indexes and questions, against a naive evaluator over plain lists."""
+
+from __future__ import annotations
+
+import contextlib
+import contextvars
+import random
+import shutil
+import tempfile
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass, field, is_dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    rule,
+    run_state_machine_as_test,
+)
+
+import memdb
+from tests.support import naive
+from tests.support.exact import assert_exact
+from tests.support.indexes import check_contents
+from tests.support.naive import Question, Row
+from tests.support.questions import (
+    Declared,
+    Schema,
+    check,
+    check_groups,
+    check_pages,
+    check_prepared,
+    check_selection,
+    conditions_of,
+    declared,
+    query_for,
+    questions_of,
+    records_of,
+    schemas,
+    with_parameters,
+)
+
+WHICH = st.integers(0, 30)
+CACHES = st.sampled_from(["all", "all", "none", 3])
+WAYS_TO_WRITE = (
+    *("insert", "insert", "insert_many", "insert_many", "put", "update", "update", "update"),
+    *("delete", "delete", "update_found", "delete_found", "clear"),
+    *("begin", "begin", "commit", "commit", "roll_back"),
+    *("add_index", "add_index", "drop_index", "rename_index", "reopen", "reopen"),
+)
+WAYS_TO_ASK = ("plain", "plain", "prepared", "prepared", "pages", "selection", "groups")
+
+
+class Interrupted(Exception):
+    """Leaves a transaction."""
+
+
+State = dict[Any, Any]
+
+
+class QueryMachine(RuleBasedStateMachine):
+    """A collection with indexes that come and go, and its records in a dict."""
+
+    @initialize(data=st.data(), schema=schemas(), has_file=st.booleans())
+    def start(self, data: st.DataObject, schema: Schema, has_file: bool) -> None:
+        self.folder = Path(tempfile.mkdtemp())
+        self.path = self.folder / "a.memdb" if has_file else None
+        self.schema = schema
+        self.cls = schema.target()
+        self.states: list[State] = [{}]
+        self.scopes: list[Any] = []
+        self.indexes: dict[str, Declared] = {}
+        self.open(data)
+        for _ in range(2):
+            self.insert_many(data)
+
+    def open(self, data: st.DataObject) -> None:
+        self.db = memdb.open(self.path, checkpoint_interval=3)
+        self.collection: memdb.Collection[Any] = self.db.collection(
+            self.cls,
+            key=self.schema.key,
+            cache=data.draw(CACHES, label="cache"),
+            indexes=[index.declare() for index in self.indexes.values()],
+        )
+
+        assert list(self.indexes) == list(self.collection.indexes)
+
+    def teardown(self) -> None:
+        if not hasattr(self, "db"):
+            return
+        with contextlib.suppress(Exception):
+            while self.scopes:
+                self.end(keep=False)
+        self.db.close()
+        shutil.rmtree(self.folder)
+
+    # -- the model -----------------------------------------------------------------------
+
+    @property
+    def live(self) -> State:
+        """What the innermost transaction sees."""
+        return self.states[-1]
+
+    def stored(self, values: dict[str, Any], identity: Any) -> Any:
+        """Return a record as it will be read."""
+        return self.schema.make(self.cls, values, identity)
+
+    def is_unique(self, state: State) -> bool:
+        """Whether no two records have the same key in a unique index."""
+        for index in self.indexes.values():
+            if index.kind != "unique":
+                continue
+            keys = [index.key_of(record) for record in state.values() if index.holds(record)]
+            if len(set(keys)) < len(keys):
+                return False
+        return True
+
+    def change(self, after: State, act: Callable[[], Any]) -> Any:
+        """Do what leads to a state, or see it refused by a unique index and changing nothing.
+
+        In a transaction a duplicate may be refused at once or at the end.
+        """
+        if self.is_unique(after):
+            result = act()
+        elif not self.scopes:
+            with pytest.raises(memdb.DuplicateKeyError):
+                act()
+            return None
+        else:
+            try:
+                result = act()
+            except memdb.DuplicateKeyError:
+                return None
+        self.states[-1] = after
+        return result
+
+    def accepts(self, records: Iterable[Any]) -> bool:
+        """Whether every index has a key for each of some records."""
+        return all(index.accepts(record) for record in records for index in self.indexes.values())
+
+    def draw_identity(self, data: st.DataObject) -> Any:
+        """Return the identity of a live record."""
+        identities = list(self.live)
+        return identities[data.draw(WHICH, label="which") % len(identities)]
+
+    # -- writing -------------------------------------------------------------------------
+
+    @rule(
+        data=st.data(),
+        ways=st.lists(st.sampled_from(WAYS_TO_WRITE), min_size=1, max_size=3),
+    )
+    def write(self, data: st.DataObject, ways: list[str]) -> None:
+        for way in ways:
+            getattr(self, way)(data)
+        self.ask(data)
+
+    @rule(data=st.data())
+    def ask_more(self, data: st.DataObject) -> None:
+        for _ in range(3):
+            self.ask(data)
+
+    def draw_records(self, data: st.DataObject, count: int) -> list[dict[str, Any]]:
+        return [data.draw(records_of(self.schema), label="record") for _ in range(count)]
+
+    def insert(self, data: st.DataObject) -> None:
+        self.insert_all(self.draw_records(data, 1), is_single=True)
+
+    def insert_many(self, data: st.DataObject) -> None:
+        count = data.draw(st.integers(0, 8), label="count")
+        self.insert_all(self.draw_records(data, count), is_single=False)
+
+    def insert_all(self, values: list[dict[str, Any]], *, is_single: bool) -> None:
+        key = self.schema.key
+        records = [self.stored(each, 0) for each in values]
+        if key is not None:
+            own = [each[key] for each in values]
+            if len(set(own)) < len(own) or set(own) & self.live.keys():
+                with pytest.raises((memdb.DuplicateIdentityError, memdb.IndexKeyError)):
+                    self.collection.insert_many(records)
+                return
+            after = self.live | dict(zip(own, records, strict=True))
+        else:
+            after = self.live | {("new", n): record for n, record in enumerate(records)}
+
+        def act() -> list[Any]:
+            if is_single:
+                return [self.collection.insert(records[0])]
+            return self.collection.insert_many(records)
+
+        if not self.accepts(records):
+            with pytest.raises((memdb.IndexKeyError, memdb.DuplicateKeyError)):
+                act()
+            return
+        given = self.change(after, act)
+        if given is None:
+            return
+        if key is None:
+            for n, (identity, each) in enumerate(zip(given, values, strict=True)):
+                del self.live["new", n]
+                self.live[identity] = self.stored(each, identity)
+        else:
+            assert own == given
+
+    def put(self, data: st.DataObject) -> None:
+        values = self.draw_records(data, 1)[0]
+        key = self.schema.key
+        if key is None and not self.schema.has_identity:
+            return
+        if key is not None:
+            identity = values[key]
+        elif self.live and data.draw(st.booleans(), label="there"):
+            identity = self.draw_identity(data)
+        else:
+            identity = max([0, *(each for each in self.live)]) + 5
+        record = self.stored(values, identity)
+        if not self.accepts([record]):
+            with pytest.raises((memdb.IndexKeyError, memdb.DuplicateKeyError)):
+                self.collection.put(record)
+            return
+        self.change(self.live | {identity: record}, lambda: self.collection.put(record))
+
+    def update(self, data: st.DataObject) -> None:
+        if not self.live:
+            return
+        identity = self.draw_identity(data)
+        self.update_some(
+            data, [identity], lambda fields: self.collection.update(identity, **fields)
+        )
+
+    def update_found(self, data: st.DataObject) -> None:
+        question = data.draw(questions_of(self.schema), label="of which")
+        found = [identity for identity, _ in naive.answer(self.rows(), question)]
+        is_by_function = data.draw(st.booleans(), label="by a function")
+
+        def act(fields: dict[str, Any]) -> object:
+            query = query_for(self.collection, question)
+            if fields and not is_by_function:
+                return query.update(**fields)
+            return query.update(lambda record: self.replaced(record, fields))
+
+        self.update_some(data, found, act)
+
+    def update_some(
+        self,
+        data: st.DataObject,
+        identities: list[Any],
+        act: Callable[[dict[str, Any]], object],
+    ) -> None:
+        """Give some records new values."""
+        drawn = self.draw_records(data, 1)[0]
+        names = [name for name in drawn if name != self.schema.key]
+        fields = {
+            name: drawn[name] for name in names if data.draw(st.booleans(), label=f"set {name}")
+        }
+        changed = {identity: self.replaced(self.live[identity], fields) for identity in identities}
+        if not self.accepts(changed.values()):
+            with pytest.raises((memdb.IndexKeyError, memdb.DuplicateKeyError)):
+                act(fields)
+            return
+        self.change(self.live | changed, lambda: act(fields))
+
+    def replaced(self, record: Any, fields: dict[str, Any]) -> Any:
+        """Return a record with new values."""
+        identity = record["id"] if self.schema.is_dict and self.schema.key is None else 0
+        if not self.schema.is_dict and self.schema.has_identity:
+            identity = record.id
+        return self.stored(self.schema.values(record) | fields, identity)
+
+    def delete(self, data: st.DataObject) -> None:
+        if self.live:
+            identity = self.draw_identity(data)
+            self.collection.delete(identity)
+            self.states[-1] = {each: self.live[each] for each in self.live if each != identity}
+
+    def delete_found(self, data: st.DataObject) -> None:
+        question = data.draw(questions_of(self.schema), label="of which")
+        found = {identity for identity, _ in naive.answer(self.rows(), question)}
+
+        assert len(found) == query_for(self.collection, question).delete()
+        self.states[-1] = {each: self.live[each] for each in self.live if each not in found}
+
+    def clear(self, data: st.DataObject) -> None:
+        assert len(self.live) == self.collection.clear()
+        self.states[-1] = {}
+
+    # -- transactions --------------------------------------------------------------------
+
+    def begin(self, data: st.DataObject) -> None:
+        if len(self.scopes) < 3:
+            scope = self.db.transaction()
+            scope.__enter__()
+            self.scopes.append(scope)
+            self.states.append(dict(self.live))
+
+    def commit(self, data: st.DataObject) -> None:
+        if self.scopes:
+            self.end(keep=True)
+
+    def roll_back(self, data: st.DataObject) -> None:
+        if self.scopes:
+            self.end(keep=False)
+
+    def end(self, *, keep: bool) -> None:
+        scope, state = self.scopes.pop(), self.states.pop()
+        if not keep:
+            scope.__exit__(Interrupted, Interrupted(), None)
+        elif self.scopes or self.is_unique(state):
+            scope.__exit__(None, None, None)
+            self.states[-1] = state
+        else:
+            with pytest.raises(memdb.DuplicateKeyError):
+                scope.__exit__(None, None, None)
+
+    # -- indexes -------------------------------------------------------------------------
+
+    def add_index(self, data: st.DataObject) -> None:
+        if self.scopes or len(self.indexes) > 4:
+            return
+        index = data.draw(declared(self.schema, list(self.indexes)), label="index")
+        self.indexes[index.name] = index
+        records = self.live.values()
+        if not self.is_unique(self.live) or not all(map(index.accepts, records)):
+            del self.indexes[index.name]
+            with pytest.raises((memdb.DuplicateKeyError, memdb.IndexKeyError)):
+                self.collection.indexes.add(index.declare())
+        else:
+            self.collection.indexes.add(index.declare())
+        assert list(self.indexes) == list(self.collection.indexes)
+
+    def drop_index(self, data: st.DataObject) -> None:
+        if self.indexes and not self.scopes:
+            name = data.draw(st.sampled_from(sorted(self.indexes)), label="index")
+            self.collection.indexes.drop(name)
+            del self.indexes[name]
+
+    def rename_index(self, data: st.DataObject) -> None:
+        if self.indexes and not self.scopes:
+            name = data.draw(st.sampled_from(sorted(self.indexes)), label="index")
+            taken = {*self.indexes, name}
+            new = next(f"renamed{n}" for n in range(100) if f"renamed{n}" not in taken)
+            self.collection.indexes.rename(name, new)
+            self.indexes = {
+                new if each == name else each: index.renamed(new) if each == name else index
+                for each, index in self.indexes.items()
+            }
+            assert list(self.indexes) == list(self.collection.indexes)
+
+    def reopen(self, data: st.DataObject) -> None:
+        if self.path is None:
+            return
+        while self.scopes:
+            self.end(keep=False)
+        self.db.close()
+        if data.draw(st.booleans(), label="without indexes"):
+            self.indexes.clear()
+        self.open(data)
+
+        assert self.db.recovery is None
+
+    # -- asking --------------------------------------------------------------------------
+
+    def rows(self, state: State | None = None) -> list[Row]:
+        """Return identities and records in the order of the collection.
+
+        With a natural key that is the order of writing, which other tests are about.
+        """
+        live = self.live if state is None else state
+        identities = self.collection.ids() if self.schema.key is not None else sorted(live)
+        assert live.keys() == set(identities)
+        return [(identity, live[identity]) for identity in identities]
+
+    def ask(self, data: st.DataObject) -> None:
+        """Ask one question, as the transaction and as everybody else; compare all indexes."""
+        question = data.draw(questions_of(self.schema), label="question")
+        way = data.draw(st.sampled_from(WAYS_TO_ASK), label="way to ask")
+        self.ask_in_way(data, question, way, self.rows())
+        if self.scopes:
+            outside = contextvars.Context()
+            rows = outside.run(self.rows, self.states[0])
+            outside.run(check, self.collection, rows, question)
+        else:
+            check_contents(self.collection, self.rows(), self.indexes.values())
+
+    def ask_in_way(
+        self, data: st.DataObject, question: Question, way: str, rows: list[Row]
+    ) -> None:
+        if way == "plain":
+            check(self.collection, rows, question)
+        elif way == "prepared":
+            check_prepared(self.collection, rows, data.draw(with_parameters(question, self.schema)))
+        elif way == "pages":
+            check_pages(self.collection, rows, question, self.schema)
+        elif way == "selection":
+            check_selection(self.collection, rows, question, self.schema)
+        else:
+            fields = self.schema.groupable
+            if fields:
+                by = data.draw(st.sampled_from(fields), label="group by")
+                check_groups(self.collection, rows, question, self.schema, by)
+
+
+# When it fails hypothesis looks for a shorter example, for five minutes at most.
+@pytest.mark.timeout(900)
+def test_queries_are_equal_to_a_naive_evaluation() -> None:
+    """Whatever was done in whatever order, each question has the answer of a plain loop."""
+    run_state_machine_as_test(
+        QueryMachine, settings=settings(max_examples=60, stateful_step_count=15)
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3_600)
+def test_queries_are_equal_to_a_naive_evaluation_for_long() -> None:
+    """The same, thirty times as often and twice as long."""
+    run_state_machine_as_test(
+        QueryMachine, settings=settings(max_examples=1_800, stateful_step_count=30)
+    )
+
+
+@given(data=st.data(), schema=schemas())
+@settings(max_examples=60)
+def test_the_same_answer_with_any_indexes(data: st.DataObject, schema: Schema) -> None:
+    """With each of some sets of indexes, and with none, the answer is that of a plain loop."""
+    values = data.draw(st.lists(records_of(schema), max_size=25), label="records")
+    if schema.key is not None:
+        values = list({each[schema.key]: each for each in values}.values())
+    cls = schema.target()
+    question = data.draw(questions_of(schema), label="question")
+    prepared = data.draw(with_parameters(question, schema), label="prepared")
+    with memdb.open(None) as db:
+        collection = db.collection(cls, key=schema.key)
+        given = collection.insert_many([schema.make(cls, each) for each in values])
+        rows = [
+            (identity, schema.make(cls, each, 0 if schema.key else identity))
+            for identity, each in zip(given, values, strict=True)
+        ]
+        assert_exact(list(collection), [record for _, record in rows])
+        for _ in range(3):
+            check(collection, rows, question)
+            check_prepared(collection, rows, prepared)
+            index = data.draw(declared(schema, list(collection.indexes)), label="index")
+            keys = [index.key_of(record) for _, record in rows if index.holds(record)]
+            is_unique = index.kind != "unique" or len(set(keys)) == len(keys)
+            if is_unique and all(index.accepts(record) for _, record in rows):
+                collection.indexes.add(index.declare())
+        check(collection, rows, question)
+        check_prepared(collection, rows, prepared)
+        check_pages(collection, rows, question, schema)
+
+
+@given(data=st.data(), schema=schemas())
+@settings(max_examples=40)
+def test_a_condition_and_its_opposite_divide_the_records(
+    data: st.DataObject, schema: Schema
+) -> None:
+    """With and without indexes each record matches exactly one of a condition and its opposite."""
+    condition = data.draw(conditions_of(schema), label="condition")
+    values = data.draw(st.lists(records_of(schema), max_size=12), label="records")
+    if schema.key is not None:
+        values = list({each[schema.key]: each for each in values}.values())
+    cls = schema.target()
+    with memdb.open(None) as db:
+        collection = db.collection(cls, key=schema.key)
+        records = [schema.make(cls, each) for each in values]
+        for index in data.draw(st.lists(declared(schema), max_size=1), label="indexes"):
+            keys = [index.key_of(record) for record in records if index.holds(record)]
+            is_unique = index.kind != "unique" or len(set(keys)) == len(keys)
+            if is_unique and all(map(index.accepts, records)):
+                collection.indexes.add(index.declare())
+        collection.insert_many(records)
+        some = query_for(collection, Question(condition))
+        others = query_for(collection, Question(naive.No(condition)))
+
+        assert sorted(map(repr, [*some.ids(), *others.ids()])) == sorted(
+            map(repr, collection.ids())
+        )
+        assert len(values) == some.count() + others.count()
+
+
+@dataclass
+class Crowd:
+    """Some thousand records, so that indexes have several blocks, deltas and bulk catch-ups."""
+
+    collection: memdb.Collection[Any]
+    schema: Schema
+    cls: Any
+    chance: random.Random
+    is_wide: bool
+    live: State = field(default_factory=dict)
+    indexes: list[Declared] = field(default_factory=list)
+    used: int = 0
+
+    def draw(self, number: int) -> dict[str, Any]:
+        """Return the values of a record."""
+        values: dict[str, Any] = {}
+        for each in self.schema.fields:
+            values[each.name] = self.chance.choice(each.values)
+            if each.name == "number" and self.is_wide:
+                values[each.name] = number * 7_919 % 1_000_003
+            elif each.name == "text" and self.is_wide:
+                values[each.name] = f"{number * 7_919 % 1_000_003}"
+            elif self.schema.is_dict and self.chance.random() < 0.1:
+                del values[each.name]
+            elif self.schema.is_dict and is_dataclass(values[each.name]):
+                values[each.name] = asdict(values[each.name])
+        return values
+
+    def insert(self, count: int) -> None:
+        """Insert some records."""
+        several = [self.draw(self.used + n) for n in range(count)]
+        self.used += count
+        given = self.collection.insert_many([self.schema.make(self.cls, each) for each in several])
+        for identity, values in zip(given, several, strict=True):
+            self.live[identity] = self.schema.make(self.cls, values, identity)
+
+    def change(self, count: int) -> None:
+        """Update some records, and delete a few."""
+        chosen = self.chance.sample(sorted(self.live), min(count, len(self.live)))
+        for identity in chosen:
+            if self.chance.random() < 0.2:
+                self.collection.delete(identity)
+                del self.live[identity]
+                continue
+            values = self.draw(self.used)
+            self.used += 1
+            record = self.schema.make(self.cls, values, identity)
+            self.collection.update(identity, record)
+            self.live[identity] = record
+
+    def add(self, index: Declared) -> None:
+        """Add an index if the records allow it, and will."""
+        records = [record for record in self.live.values() if index.holds(record)]
+        if not all(map(index.accepts, records)):
+            return
+        if index.kind == "unique" and not (
+            self.is_wide and index.paths[0][0] in ("number", "text")
+        ):
+            return
+        self.collection.indexes.add(index.declare())
+        self.indexes.append(index)
+
+    @property
+    def rows(self) -> list[Row]:
+        """The records in their order."""
+        return sorted(self.live.items())
+
+
+@given(
+    data=st.data(),
+    schema=schemas(),
+    seed=st.integers(0, 2**16),
+    cache=CACHES,
+    is_wide=st.booleans(),
+)
+@settings(max_examples=8, suppress_health_check=[HealthCheck.too_slow])
+def test_many_records(
+    data: st.DataObject, schema: Schema, seed: int, cache: int | str, is_wide: bool
+) -> None:
+    """Among some thousand records, changed a few or many at a time, too."""
+    schema = replace(schema, key=None)
+    cls = schema.target()
+    with memdb.open(None, cache=cache) as db:
+        collection = db.collection(cls)
+        crowd = Crowd(collection, schema, cls, random.Random(seed), is_wide)
+        crowd.insert(1_500)
+        for _ in range(2):
+            names = [index.name for index in crowd.indexes]
+            crowd.add(data.draw(declared(schema, names), label="index"))
+            crowd.add(data.draw(declared(schema, [*names, "index0"]), label="index"))
+            question = data.draw(questions_of(schema), label="question")
+            check(collection, crowd.rows, question)
+            crowd.change(data.draw(st.sampled_from([1, 30, 100, 400]), label="changes"))
+            check(collection, crowd.rows, question)
+            crowd.insert(data.draw(st.sampled_from([1, 30, 100, 1_100]), label="inserts"))
+            prepared = data.draw(with_parameters(question, schema), label="prepared")
+            check_prepared(collection, crowd.rows, prepared)
+            crowd.change(3)
+            check_prepared(collection, crowd.rows, prepared)
+            check_contents(collection, crowd.rows, crowd.indexes)
