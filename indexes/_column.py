@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import math
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Final, Self
 
 import numpy as np
 
+from memdb.indexes._column_limits import items_before, items_beyond
 from memdb.indexes._order import (
     ABSENT,
     NONE_RANK,
     NUMBER_RANK,
     Bounds,
-    SortKey,
     bounds,
 )
-from memdb.indexes._sorted_columns import (
+from memdb.indexes._sorted_kinds import (
     BOOLS,
     FLOATS,
     INTS,
@@ -25,23 +24,20 @@ from memdb.indexes._sorted_columns import (
     Kind,
     decode,
     encode,
-    raw_of,
     viewed,
 )
 from memdb.indexes._sums import sum_of_floats, sum_of_ints
 
-# What a row has.
-_REMOVED: Final = 0
-_ABSENT: Final = 1
-_NONE: Final = 2
-_VALUE: Final = 3
+# What a row has. Do not change: saved ones are part of the file format.
+REMOVED_STATE: Final = 0
+ABSENT_STATE: Final = 1
+NONE_STATE: Final = 2
+VALUE_STATE: Final = 3
 
 _LEAST_ROOM: Final = 64
 _LEAST_HOLES: Final = 1024
 # Integers up to here are exact as floats.
 _EXACT: Final = 2**53
-_FIRST: Final = -(2**63)
-_LAST: Final = 2**63 - 1
 
 # Whose values are items of the array themselves.
 _TYPES: Final[dict[Kind | None, type]] = {INTS: int, FLOATS: float, BOOLS: bool}
@@ -93,7 +89,7 @@ class ColumnEntries:
         Cost: 0.05 us an entry for ints and floats.
         """
         self = cls()
-        states = np.full(len(values), _VALUE, "u1")
+        states = np.full(len(values), VALUE_STATE, "u1")
         present: Sequence[Any] = values
         if {type(None), type(ABSENT)} & set(map(type, values)):
             states = np.array([_state_of(value) for value in values], "u1")
@@ -105,9 +101,32 @@ class ColumnEntries:
         spread = raw
         if len(present) < len(values):
             spread = np.zeros(len(values), raw.dtype)
-            spread[states == _VALUE] = raw
+            spread[states == VALUE_STATE] = raw
         self._fill(np.array(numbers, "<i8"), spread, states)
         return self
+
+    @classmethod
+    def of_rows(
+        cls, kind: Kind, numbers: Array, raw: Array, states: Array, *, is_mixed: bool
+    ) -> Self:
+        """Make it of rows as `rows` gives them; the arrays need not be such as can be changed."""
+        self = cls()
+        self._kind, self.is_mixed = kind, is_mixed
+        # New rows go to larger arrays, so that the numbers are never changed in their place.
+        self._fill(numbers.astype("<i8", copy=False), raw.copy(), states.copy())
+        return self
+
+    def rows(self) -> tuple[Kind | None, Array, Array, Array]:
+        """Return kind, numbers, items and states of the rows that are there, by number."""
+        rows = self._rows
+        arrays = self._numbers[:rows], self._raw[:rows], self._states[:rows]
+        if self._holes:
+            there = arrays[2] != REMOVED_STATE
+            arrays = arrays[0][there], arrays[1][there], arrays[2][there]
+        if self._rising != rows:
+            order = np.argsort(arrays[0])
+            arrays = arrays[0][order], arrays[1][order], arrays[2][order]
+        return self._kind, *arrays
 
     def _encoded(self, values: Sequence[Any]) -> Array | None:
         """Return values as an array of the column's kind; None where they don't fit."""
@@ -162,7 +181,7 @@ class ColumnEntries:
         """
         state = _state_of(value)
         item: Any = 0
-        if state == _VALUE:
+        if state == VALUE_STATE:
             if type(value) is _TYPES.get(self._kind):
                 item = value
             else:
@@ -179,7 +198,7 @@ class ColumnEntries:
         except OverflowError:
             self.is_exact = False
             return
-        if self._states[row] == _REMOVED:
+        if self._states[row] == REMOVED_STATE:
             self._holes -= 1
         self._states[row] = state
 
@@ -211,14 +230,14 @@ class ColumnEntries:
             return
         added = np.array(numbers, "<i8")
         states = np.array([_state_of(value) for value in values], "u1")
-        raw = self._encoded([value for value in values if _state_of(value) == _VALUE])
+        raw = self._encoded([value for value in values if _state_of(value) == VALUE_STATE])
         if raw is None:
             self.is_exact = False
             return
         spread = np.zeros(len(values), raw.dtype)
-        spread[states == _VALUE] = raw
+        spread[states == VALUE_STATE] = raw
         rows = self._rows
-        keep = (self._states[:rows] != _REMOVED) & ~np.isin(self._numbers[:rows], added)
+        keep = (self._states[:rows] != REMOVED_STATE) & ~np.isin(self._numbers[:rows], added)
         all_numbers = np.concatenate((self._numbers[:rows][keep], added))
         order = np.argsort(all_numbers)
         self._fill(
@@ -230,13 +249,13 @@ class ColumnEntries:
     def remove(self, number: int) -> None:
         """Forget a number, if it is there."""
         row = self._row_of(number)
-        if row < 0 or self._states[row] == _REMOVED:
+        if row < 0 or self._states[row] == REMOVED_STATE:
             return
-        self._states[row] = _REMOVED
+        self._states[row] = REMOVED_STATE
         self._holes += 1
         if self._holes > max(_LEAST_HOLES, self._rows // 2):
             rows = self._rows
-            keep = np.flatnonzero(self._states[:rows] != _REMOVED)
+            keep = np.flatnonzero(self._states[:rows] != REMOVED_STATE)
             keep = keep[np.argsort(self._numbers[keep])]
             self._fill(self._numbers[keep], self._raw[keep], self._states[keep])
 
@@ -254,16 +273,22 @@ class ColumnEntries:
         Returns:
             (rows,) bool; None where this column can't tell.
 
+        Raises:
+            RuntimeError: The column was changed meanwhile; so also in what follows.
+
         Cost: 1 ms a million rows.
         """
-        states: Array = self._states[: self._rows]
+        rows = self._rows
+        return self._mask(operator, operand, *_same_size(self._raw[:rows], self._states[:rows]))
+
+    def _mask(self, operator: str, operand: Any, raw: Array, states: Array) -> Array | None:
         if operator == "!=":
-            equal = self.mask("==", operand)
-            return None if equal is None else (states != _REMOVED) & ~equal
+            equal = self._mask("==", operand, raw, states)
+            return None if equal is None else (states != REMOVED_STATE) & ~equal
         if operator == "in":
             found = np.zeros(len(states), bool)
             for value in operand:
-                one = self.mask("==", value)
+                one = self._mask("==", value, raw, states)
                 if one is None:
                     return None
                 found |= one
@@ -273,28 +298,28 @@ class ColumnEntries:
         if limits is None or not (limits.is_exact or limits.low == limits.high):
             return None
         if limits.low == (NONE_RANK,):
-            is_none: Array = states == _NONE
+            is_none: Array = states == NONE_STATE
             return is_none
-        return self._within(limits, self._raw[: self._rows], states)
+        return self._within(limits, raw, states)
 
     def _within(self, limits: Bounds, raw: Array, states: Array) -> Array:
         """Return which rows lie within limits."""
         kind = self._kind
         if kind is None or limits.low[0] != kind.rank:
             return np.zeros(len(raw), bool)
-        found: Array = states == _VALUE
+        found: Array = states == VALUE_STATE
         if len(limits.low) > 1:
-            found &= _beyond(kind, raw, limits.low, not limits.is_low_open)
+            found &= items_beyond(kind, raw, limits.low, not limits.is_low_open)
         if len(limits.high) > 1:
             # Only numbers that are not before it; a NaN is neither.
-            found &= _before(kind, raw, limits.high, not limits.is_high_open)
+            found &= items_before(kind, raw, limits.high, not limits.is_high_open)
         elif kind == FLOATS:
             found &= raw == raw
         return found
 
     def present(self) -> Array:
         """Return for each row whether its number is there, (rows,) bool."""
-        there: Array = self._states[: self._rows] != _REMOVED
+        there: Array = self._states[: self._rows] != REMOVED_STATE
         return there
 
     def aligned(self, other: ColumnEntries, mask: Array) -> Array:
@@ -316,21 +341,33 @@ class ColumnEntries:
     def numbers(self, mask: Array | None = None) -> Array:
         """Return the numbers of the rows of a mask, or all, (n,) <i8, rising, an own copy."""
         rows = self._rows
-        chosen = self._states[:rows] != _REMOVED if mask is None else mask
+        chosen = self._states[:rows] != REMOVED_STATE if mask is None else mask
         found: Array = self._numbers[:rows].compress(chosen)
         return found if self._rising == rows else np.sort(found)
+
+    def items(self) -> Iterator[tuple[Any, int]]:
+        """Iterate over values, with None and `ABSENT`, and numbers."""
+        rows, kind = self._rows, self._kind
+        columns = self._raw[:rows].tolist(), self._states[:rows].tolist(), self._numbers[:rows]
+        for item, state, number in zip(*columns, strict=True):
+            if state == VALUE_STATE and kind is not None:
+                yield decode(kind, item), int(number)
+            elif state != REMOVED_STATE:
+                yield None if state == NONE_STATE else ABSENT, int(number)
 
     def count(self, mask: Array | None = None) -> int:
         """Return how many rows have a value, of those of a mask."""
         return int(np.count_nonzero(self._chosen(mask)))
 
     def _chosen(self, mask: Array | None) -> Array:
-        has_value: Array = self._states[: self._rows] == _VALUE
-        return has_value if mask is None else has_value & mask
+        has_value: Array = self._states[: self._rows] == VALUE_STATE
+        if mask is None:
+            return has_value
+        has_value, mask = _same_size(has_value, mask)
+        return has_value & mask
 
     def _values(self, mask: Array | None) -> Array:
-        chosen = self._chosen(mask)
-        raw: Array = self._raw[: self._rows]
+        raw, chosen = _same_size(self._raw[: self._rows], self._chosen(mask))
         # A mask as an index takes eight times as long.
         return raw if chosen.all() else raw.compress(chosen)
 
@@ -378,51 +415,14 @@ class ColumnEntries:
         return decode(self._kind or INTS, raw.max().item()) if len(raw) else None
 
 
+def _same_size(one: Array, other: Array) -> tuple[Array, Array]:
+    """Return two arrays, or raise where a writer has come in between."""
+    if len(one) != len(other):
+        raise RuntimeError("The column has changed while it was read.")
+    return one, other
+
+
 def _state_of(value: Any) -> int:
     if value is None:
-        return _NONE
-    return _ABSENT if value is ABSENT else _VALUE
-
-
-def _beyond(kind: Kind, raw: Array, key: SortKey, with_equal: bool) -> Array:
-    """Return which items come behind a limit, or are equal to it."""
-    limit = raw_of(kind, key)
-    found: Array
-    if raw.dtype == "<f8":
-        nearest, is_below, is_above = _as_float(limit)
-        found = raw >= nearest if is_above or (with_equal and not is_below) else raw > nearest
-        return found
-    # Beyond 64 bits, infinities among them, no item can be.
-    if limit > _LAST or limit < _FIRST:
-        return np.full(len(raw), limit < 0)
-    first = math.ceil(limit) if with_equal else math.floor(limit) + 1
-    if first > _LAST:
-        return np.zeros(len(raw), bool)
-    found = raw >= first
-    return found
-
-
-def _before(kind: Kind, raw: Array, key: SortKey, with_equal: bool) -> Array:
-    """Return which items come before a limit, or are equal to it."""
-    limit = raw_of(kind, key)
-    found: Array
-    if raw.dtype == "<f8":
-        nearest, is_below, is_above = _as_float(limit)
-        found = raw <= nearest if is_below or (with_equal and not is_above) else raw < nearest
-        return found
-    if limit > _LAST or limit < _FIRST:
-        return np.full(len(raw), limit > 0)
-    last = math.floor(limit) if with_equal else math.ceil(limit) - 1
-    if last < _FIRST:
-        return np.zeros(len(raw), bool)
-    found = raw <= last
-    return found
-
-
-def _as_float(limit: Any) -> tuple[float, bool, bool]:
-    """Return the nearest float, and whether it is below or above the number."""
-    try:
-        nearest = float(limit)
-    except OverflowError:
-        nearest = math.inf if limit > 0 else -math.inf
-    return nearest, nearest < limit, nearest > limit
+        return NONE_STATE
+    return ABSENT_STATE if value is ABSENT else VALUE_STATE

@@ -9,9 +9,10 @@ from typing import Any, Final, Self
 
 import numpy as np
 
-from memdb.indexes._order import HIGHEST, SortKey, sort_key
-from memdb.indexes._sorted_columns import Array, Column, encode, order_of, spliced
+from memdb.indexes._order import HIGHEST, NAN_RANK, SortKey, sort_key
+from memdb.indexes._sorted_columns import Column, spliced
 from memdb.indexes._sorted_compound import CompoundColumn, Probes, TupleColumn
+from memdb.indexes._sorted_kinds import Array, encode, order_of
 from memdb.indexes._sorted_optional import build_column
 from memdb.indexes._sorted_span import AnyColumn, Span, State
 
@@ -72,7 +73,21 @@ class SortedEntries:
         else:
             built = CompoundColumn.build(keys, self._probes)
             column, order = built or TupleColumn.build(keys, self._probes)
-        return State(column, _short(numbers[order]))
+        return State(column, short(numbers[order]))
+
+    @classmethod
+    def of(cls, column: Column | OptionalColumn, numbers: Array) -> Self:
+        """Make it of the keys of one rising field, and their numbers in the same order."""
+        self = cls()
+        self._state = State(column, numbers)
+        return self
+
+    def merged(self) -> tuple[AnyColumn, Array] | None:
+        """Return all keys in order, and their numbers; None where they are of several kinds."""
+        state: State | None = self._state
+        if state is not None and state.is_changed:
+            state = _rebased(state, *_parts_of(state))
+        return None if state is None else (state.column, state.numbers)
 
     def set(self, number: int, key: Any) -> None:
         """Give a number this key instead of the one that it had.
@@ -140,23 +155,13 @@ class SortedEntries:
         """Return the state with a new base and nothing beside it."""
         if not state.is_changed:
             return state
-        keep = None
-        places = np.array(state.places, "<i8")
-        if state.dead:
-            dead = np.array(state.dead, "<i8")
-            keep = np.ones(state.column.size, bool)
-            keep[dead] = False
-            places -= np.searchsorted(dead, places)
-        added = [entry[-1] for entry in state.entries]
-        keys = [state.delta[number][1] for number in added]
-        kept = state.numbers if keep is None else state.numbers[keep]
-        numbers = np.insert(kept.astype("<i8"), places, np.array(added, "<i8"))
-        column = state.column.merged(keep, places, keys)
-        if column is not None:
-            return State(column, _short(numbers))
-        values = state.column.values()
-        merged = spliced(list(values), keep, places, keys)
-        return self._state_of(*_by_number(merged, numbers))
+        parts = _parts_of(state)
+        found = _rebased(state, *parts)
+        if found is not None:
+            return found
+        keep, places, keys, numbers = parts
+        merged = spliced(list(state.column.values()), keep, places, keys)
+        return self._state_of(*_by_number(merged, numbers.astype("<i8")))
 
     def span(
         self,
@@ -175,12 +180,15 @@ class SortedEntries:
             high: As `low`.
             is_low_open: Without `low` itself.
             is_high_open: Without `high` itself.
-            prefix: Values of the first parts of a compound key.
+            prefix: Values that the first parts of a compound key equal; a NaN equals nothing.
 
         Cost: two searches, 1 us.
         """
         state = self._state
         head = tuple(map(sort_key, prefix)) if prefix else ()
+        if (NAN_RANK,) in head:
+            # Equal in the order, and to nothing for Python.
+            return Span(state, 0, 0, 0)
         start, stop = state.column.range(head, low, high, is_low_open, is_high_open)
         if stop < start:
             stop = start
@@ -252,6 +260,33 @@ class SortedEntries:
             yield self.key_of(number), number
 
 
+def _parts_of(state: State) -> tuple[Array | None, Array, list[Any], Array]:
+    """Return what makes a new base: which keys stay, places and keys of new ones, all numbers."""
+    keep = None
+    places = np.array(state.places, "<i8")
+    if state.dead:
+        dead = np.array(state.dead, "<i8")
+        keep = np.ones(state.column.size, bool)
+        keep[dead] = False
+        places -= np.searchsorted(dead, places)
+    added = [entry[-1] for entry in state.entries]
+    keys = [state.delta[number][1] for number in added]
+    kept = state.numbers if keep is None else state.numbers[keep]
+    # Of the new numbers' dtype only where they need it: a copy of all is not for nothing.
+    added_array = short(np.array(added, "<i8"))
+    if added_array.dtype == "<i8":
+        kept = kept.astype("<i8", copy=False)
+    return keep, places, keys, np.insert(kept, places, added_array)
+
+
+def _rebased(
+    state: State, keep: Array | None, places: Array, keys: list[Any], numbers: Array
+) -> State | None:
+    """Return the state with a new base, None where the new keys are of another kind."""
+    column = state.column.merged(keep, places, keys)
+    return None if column is None else State(column, numbers)
+
+
 def _by_number(keys: Sequence[Any], numbers: Array) -> tuple[Sequence[Any], Array]:
     """Return keys and numbers so that the numbers rise."""
     if (numbers[1:] > numbers[:-1]).all():
@@ -266,10 +301,10 @@ def _joined(column: Column, numbers: Array, keep: Array, raw: Array, added: Arra
     by_number = np.argsort(numbers)
     raw = np.concatenate((column.raw[keep], raw))[by_number]
     order = order_of(column.kind, raw)
-    return State(Column(column.kind, raw[order]), _short(numbers[by_number][order]))
+    return State(Column(column.kind, raw[order]), short(numbers[by_number][order]))
 
 
-def _short(numbers: Array) -> Array:
+def short(numbers: Array) -> Array:
     """Return numbers in 4 bytes each where they fit."""
     if len(numbers) and (numbers.max() > _LARGEST_SHORT or numbers.min() < 0):
         return numbers.astype("<i8", copy=False)

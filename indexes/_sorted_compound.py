@@ -10,7 +10,8 @@ from typing import Any, Final
 import numpy as np
 
 from memdb.indexes._order import HIGHEST, Reversed, SortKey, sort_key
-from memdb.indexes._sorted_columns import Array, Column, spliced, viewed
+from memdb.indexes._sorted_columns import Column, spliced
+from memdb.indexes._sorted_kinds import Array, viewed
 from memdb.indexes._sorted_optional import OptionalColumn, build_column
 
 Part = Column | OptionalColumn

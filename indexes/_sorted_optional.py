@@ -9,45 +9,53 @@ from typing import Any
 import numpy as np
 
 from memdb.indexes._order import ABSENT, ABSENT_RANK, NONE_RANK, SortKey, sort_key
-from memdb.indexes._sorted_columns import Array, Column, Kind
+from memdb.indexes._sorted_columns import Column
+from memdb.indexes._sorted_kinds import Array, Kind
 
 
 class OptionalColumn:
     """Two counts in front of a column, so that its keys can be an array all the same.
 
     Attributes:
+        absent: How many keys are absent.
+        inner: Those that are neither absent nor None.
         size: How many keys there are, absent ones and None among them.
     """
 
-    __slots__ = ("_absent", "_head", "_inner", "size")
+    __slots__ = ("_head", "absent", "inner", "size")
 
     def __init__(self, absent: int, none: int, inner: Column) -> None:
-        self._absent = absent
+        self.absent = absent
         self._head = absent + none
-        self._inner = inner
+        self.inner = inner
         self.size = self._head + inner.size
+
+    @property
+    def none(self) -> int:
+        """How many keys are None."""
+        return self._head - self.absent
 
     @property
     def kind(self) -> Kind:
         """How the keys that are there are held."""
-        return self._inner.kind
+        return self.inner.kind
 
     def left(self, key: SortKey) -> int:
         """Return how many keys come before this one."""
         if key[0] > NONE_RANK:
-            return self._head + self._inner.left(key)
-        return self._absent if key[0] == NONE_RANK else 0
+            return self._head + self.inner.left(key)
+        return self.absent if key[0] == NONE_RANK else 0
 
     def right(self, key: SortKey) -> int:
         """Return how many keys come before this one or equal it."""
         if key[0] > NONE_RANK:
-            return self._head + self._inner.right(key)
-        return self._head if key[0] == NONE_RANK else self._absent if key[0] == ABSENT_RANK else 0
+            return self._head + self.inner.right(key)
+        return self._head if key[0] == NONE_RANK else self.absent if key[0] == ABSENT_RANK else 0
 
     def equal(self, key: SortKey) -> tuple[int, int]:
         """Return where the keys that equal this one begin and end."""
         if key[0] > NONE_RANK:
-            start, stop = self._inner.equal(key)
+            start, stop = self.inner.equal(key)
             return self._head + start, self._head + stop
         return self.left(key), self.right(key)
 
@@ -63,7 +71,7 @@ class OptionalColumn:
         if prefix:
             return self.equal(prefix[0])
         if low is not None and high is not None and NONE_RANK < low[0] <= high[0]:
-            start, stop = self._inner.range((), low, high, is_low_open, is_high_open)
+            start, stop = self.inner.range((), low, high, is_low_open, is_high_open)
             return self._head + start, self._head + stop
         start = 0 if low is None else self.right(low) if is_low_open else self.left(low)
         if high is None:
@@ -77,51 +85,50 @@ class OptionalColumn:
     def value_at(self, place: int) -> Any:
         """Return a key as the user gave it."""
         if place >= self._head:
-            return self._inner.value_at(place - self._head)
-        return ABSENT if place < self._absent else None
+            return self.inner.value_at(place - self._head)
+        return ABSENT if place < self.absent else None
 
     def is_same(self, place: int, value: Any) -> bool:
         """Whether a key is this very value; see `Column.is_same`."""
         if place >= self._head:
-            return self._inner.is_same(place - self._head, value)
+            return self.inner.is_same(place - self._head, value)
         return value is self.value_at(place)
 
     def values(self) -> list[Any]:
         """Return all keys as the user gave them, rising."""
-        none = self._head - self._absent
-        return [*repeat(ABSENT, self._absent), *repeat(None, none), *self._inner.values()]
+        return [*repeat(ABSENT, self.absent), *repeat(None, self.none), *self.inner.values()]
 
     def changes(self, start: int, stop: int) -> Array:
         """Return which keys of a range differ from the one before, (stop - start,) bool."""
         head = self._head
         first = max(start - head, 0)
-        inner = self._inner.changes(first, max(stop - head, first))
+        inner = self.inner.changes(first, max(stop - head, first))
         flags = np.zeros(stop - start, bool)
         flags[max(head - start, 0) :] = inner
-        for place in (start, self._absent):
+        for place in (start, self.absent):
             if start <= place < stop:
                 flags[place - start] = True
         return flags
 
     def take(self, places: Array) -> OptionalColumn:
         """Return the column of some of the keys, of rising places."""
-        absent, head = np.searchsorted(places, (self._absent, self._head)).tolist()
-        return OptionalColumn(absent, head - absent, self._inner.take(places[head:] - self._head))
+        absent, head = np.searchsorted(places, (self.absent, self._head)).tolist()
+        return OptionalColumn(absent, head - absent, self.inner.take(places[head:] - self._head))
 
     def merged(
         self, keep: Array | None, places: Array, keys: Sequence[Any]
     ) -> OptionalColumn | None:
         """Return the column without some keys and with others; see `Column.merged`."""
-        absent, head = self._absent, self._head
+        absent, head = self.absent, self._head
         if keep is not None:
-            absent = int(np.count_nonzero(keep[: self._absent]))
+            absent = int(np.count_nonzero(keep[: self.absent]))
             head = int(np.count_nonzero(keep[: self._head]))
             keep = keep[self._head :]
         none = head - absent
         added_absent = sum([key is ABSENT for key in keys])
         added_none = sum([key is None for key in keys])
         front = added_absent + added_none
-        inner = self._inner.merged(keep, places[front:] - head, keys[front:])
+        inner = self.inner.merged(keep, places[front:] - head, keys[front:])
         if inner is None:
             return None
         return OptionalColumn(absent + added_absent, none + added_none, inner)

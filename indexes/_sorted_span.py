@@ -9,8 +9,9 @@ from typing import Any, Final
 import numpy as np
 
 from memdb.indexes._order import SortKey
-from memdb.indexes._sorted_columns import Array, Column, viewed
+from memdb.indexes._sorted_columns import Column
 from memdb.indexes._sorted_compound import CompoundColumn, TupleColumn
+from memdb.indexes._sorted_kinds import Array, viewed
 from memdb.indexes._sorted_optional import OptionalColumn
 
 AnyColumn = Column | OptionalColumn | CompoundColumn | TupleColumn
@@ -22,6 +23,8 @@ _BLOCK: Final = 1 << BLOCK_BITS
 
 LEAST_CHANGES: Final = 1024
 _MOST_CHANGES: Final = 16_384
+
+_CHANGED: Final = "The records have changed while they were read."
 
 
 class State:
@@ -124,6 +127,17 @@ class State:
             return index
         return bisect_left(self.entries, probe, index, bisect_right(places, place, index))
 
+    def changes_of(self, begin: int, end: int) -> tuple[list[SortKey], list[int]]:
+        """Return some entries of the delta and their places.
+
+        Raises:
+            RuntimeError: A writer has come in between.
+        """
+        entries, places = self.entries[begin:end], self.places[begin:end]
+        if len(entries) != len(places) or len(entries) != end - begin:
+            raise RuntimeError(_CHANGED)
+        return entries, places
+
     def drop_delta(self, number: int, entry: SortKey) -> None:
         """Take an entry out of the delta."""
         index = bisect_left(self.entries, entry)
@@ -184,12 +198,12 @@ class Span:
             return found
         keep = np.ones(stop - start, bool)
         keep[np.array(state.dead[dead_begin:dead_end], "<i8") - start] = False
-        added = [entry[-1] for entry in state.entries[begin:end]]
-        places = np.array(state.places[begin:end], "<i8") - start
+        entries, at = state.changes_of(begin, end)
+        added, places = [entry[-1] for entry in entries], np.array(at, "<i8") - start
         before = np.concatenate(([0], np.cumsum(keep)))
         merged = np.insert(numbers[keep].astype("<i8"), before[places], added)
         if reverse:
-            codes = self._codes(places, keep, before)
+            codes = self._codes(entries, places, keep, before)
             flags = np.ones(len(codes), bool)
             flags[1:] = codes[1:] != codes[:-1]
             merged = merged[_falling(flags)]
@@ -204,11 +218,10 @@ class Span:
             return numbers
         return np.array(self.numbers(), "<i8")
 
-    def _codes(self, places: Array, keep: Array, before: Array) -> Array:
+    def _codes(self, entries: list[SortKey], places: Array, keep: Array, before: Array) -> Array:
         """Return integers that rise from entry to entry exactly as the keys do."""
         state, start = self._state, self._start
         groups = 2 * np.cumsum(state.column.changes(start, self._stop))
-        entries = state.entries[self._changes[0] : self._changes[1]]
         scale = len(entries) + 1
         codes: list[int] = []
         distinct, previous = 0, None
@@ -286,7 +299,7 @@ class Span:
             del numbers[place - start]
         rows = load(numbers)
         if len(rows) != len(numbers):
-            raise RuntimeError("The records have changed while they were read.")
+            raise RuntimeError(_CHANGED)
         if gone:
             rows = list(rows)
             for place in gone:
@@ -299,8 +312,10 @@ class Span:
         state, start = self._state, self._start
         begin, end, dead_begin, dead_end = self._changes
         dead = state.dead[dead_begin:dead_end]
-        places = state.places[begin:end]
-        added = load([entry[-1] for entry in state.entries[begin:end]])
+        entries, places = state.changes_of(begin, end)
+        added = load([entry[-1] for entry in entries])
+        if len(added) != len(entries):
+            raise RuntimeError(_CHANGED)
         result: list[Any] = []
         at = index = 0
         for place, row in zip(places, added, strict=True):

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from memdb.indexes._sorted_columns import Array
+from memdb.indexes._sorted_kinds import Array
 
 # So many sums run beside each other: their arrays stay in the processor's cache.
 _LANES: Final = 8192

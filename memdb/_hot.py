@@ -192,7 +192,7 @@ class _Plain(NamedTuple):
 
 def _unique(store: Store, number: str) -> _Plain:
     """Return what unique indexes add to an ``insert``: the keys that nobody may have."""
-    bounds = store.indexes.uniques
+    bounds = store.indexes.claimed
     if not bounds:
         return _Plain([], [], "", number, [], {})
     names: dict[str, Any] = {"indexes": store.indexes, "catch_up": store.engine.catch_up}
@@ -204,7 +204,7 @@ def _unique(store: Store, number: str) -> _Plain:
         entries = f"uniques[name{place}]"
         tests.append(f" and not (keys{place} and keys{place}[0] in {entries}.numbers)")
         publish += [f"if keys{place}:", f"    {entries}.set({number}, keys{place}[0])"]
-    find = ["uniques = indexes.view.uniques"]
+    find = ["uniques = indexes.uniques"]
     return _Plain(prepare, find, "".join(tests), number, publish, names)
 
 

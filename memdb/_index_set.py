@@ -27,9 +27,11 @@ from memdb.indexes import (
     HashEntries,
     SortedEntries,
     UniqueEntries,
+    sort_key,
 )
 from memdb.query._candidates import best_candidates, names_of, seeds_for
-from memdb.query._conditions import Never
+from memdb.query._conditions import conjuncts
+from memdb.query._costs import matches_nothing
 from memdb.storage import Kind
 
 if TYPE_CHECKING:
@@ -45,23 +47,33 @@ _FEW = 64
 
 
 class View:
-    """What generated queries look at: all is as of `cursor`, which is -1 when it can't be used.
+    """Some indexes as of `cursor`; what generated queries look at.
 
     Attributes:
-        cursor: The slot up to which plain indexes have taken in everything. A query that finds
-            the log's next slot here before and after has seen a single state.
-        rows: The records in default order at `cursor`, None until they are asked for.
-        entries: Name -> what is built of the plain indexes.
+        cursor: The slot up to which the indexes have taken in everything, -1 when the view must
+            not be used any more. A query that finds the log's next slot here before and after has
+            seen a single state.
+        is_valid: Whether plans for the view may still be made and kept.
+        names: Of its plain indexes.
+        rows: All records in default order at `cursor`, None until they are asked for.
+        entries: Name -> what is built of the plain indexes, others too.
         uniques: Name -> unique index.
     """
 
-    __slots__ = ("cursor", "entries", "rows", "uniques")
+    __slots__ = ("cursor", "entries", "is_valid", "names", "rows", "uniques")
 
-    def __init__(self) -> None:
+    def __init__(
+        self,
+        names: tuple[str, ...],
+        entries: dict[str, Entries],
+        uniques: dict[str, UniqueEntries],
+    ) -> None:
         self.cursor = -1
+        self.is_valid = True
+        self.names = names
         self.rows: list[Any] | None = None
-        self.entries: dict[str, Entries] = {}
-        self.uniques: dict[str, UniqueEntries] = {}
+        self.entries = entries
+        self.uniques = uniques
 
 
 class _Gap(NamedTuple):
@@ -69,11 +81,12 @@ class _Gap(NamedTuple):
 
     Attributes:
         stop: The slot after the last one.
-        changed: Number -> slot of the live version at `stop`, 0 when it is deleted.
+        changed: Number -> slot of the live version at `stop`, 0 when it is deleted; None when so
+            much did that building anew is cheaper.
     """
 
     stop: int
-    changed: dict[int, int]
+    changed: dict[int, int] | None
 
 
 class _Change(NamedTuple):
@@ -95,11 +108,14 @@ class _Change(NamedTuple):
 class IndexSet:
     """The applied indexes of one collection.
 
+    Each plain index has a cursor of its own, so that a query brings up to date what it uses.
+
     Threads: any thread may call anything, unless it says that the log's lock must be held.
 
     Attributes:
-        view: See `View`. Another object whenever a plan that was made before must not run.
-        plans: What was compiled for `view`, by the shape of the query.
+        entries: Name -> what is built of the plain indexes.
+        uniques: Name -> unique index, in the order of claims; all or none.
+        plans: What was compiled, by the shape of the query; see `renew`.
         is_checked: The keys of each record that is written have to be checked.
         is_strict: That, or each write has to bring its claims.
     """
@@ -109,7 +125,10 @@ class IndexSet:
         self._bound: dict[str, BoundIndex] = {each.name: each for each in bound}
         self._lock = threading.RLock()
         self._is_busy = False
-        self.view = View()
+        self.entries: dict[str, Entries] = {}
+        self.uniques: dict[str, UniqueEntries] = {}
+        self._cursors: dict[str, int] = {}
+        self._views: dict[tuple[str, ...], View] = {}
         self.plans: dict[Any, Any] = {}
         start = getattr(store.serializer, "exact_start", None)
         self._exact_start: bytes | None = None if start is None else bytes([start])
@@ -161,26 +180,25 @@ class IndexSet:
         """Forget an index that is there."""
         with self._lock, self._store.engine.log.lock:
             self._bound.pop(name)
-            self.view.entries.pop(name, None)
-            if self.view.uniques.pop(name, None) is not None:
-                self.view.uniques = {}
+            self.entries.pop(name, None)
+            self._cursors.pop(name, None)
+            if name in self.uniques:
+                self.uniques = {}
             self._set_strictness()
             self._renew()
 
     def rename(self, old: str, new: BoundIndex) -> None:
         """Give an index another name, without building it again."""
         with self._lock, self._store.engine.log.lock:
-            self._bound = {
-                (new.name if name == old else name): (new if name == old else each)
-                for name, each in self._bound.items()
-            }
-            view = self.view
-            if old in view.entries:
-                view.entries[new.name] = view.entries.pop(old)
-            # In the order of the declarations, which is that of claims.
-            view.uniques = {
-                (new.name if name == old else name): each for name, each in view.uniques.items()
-            }
+
+            def renamed(content: dict[str, Any]) -> dict[str, Any]:
+                # In the order of the declarations, which is that of claims.
+                return {new.name if name == old else name: each for name, each in content.items()}
+
+            self._bound = {**renamed(self._bound), new.name: new}
+            self.entries = renamed(self.entries)
+            self._cursors = renamed(self._cursors)
+            self.uniques = renamed(self.uniques)
             self._set_strictness()
             self._renew()
 
@@ -197,17 +215,24 @@ class IndexSet:
             self._renew()
 
     def _renew(self) -> None:
-        old, new = self.view, View()
-        new.cursor, new.entries, new.uniques = old.cursor, old.entries, old.uniques
+        """Do what `renew` does; the lock is held."""
+        for view in self._views.values():
+            view.is_valid = False
+            view.cursor = -1
+        self._views = {}
         self.plans = {}
-        self.view = new
-        old.cursor = -1
 
     def forget(self) -> None:
         """Let go of everything, as the database is closed."""
-        self.view.cursor = -1
-        self.view = View()
-        self.plans = {}
+        self._renew()
+        self.entries, self.uniques, self._cursors = {}, {}, {}
+
+    def _view(self, names: tuple[str, ...]) -> View:
+        """Return the view of some indexes; the lock is held."""
+        view = self._views.get(names)
+        if view is None:
+            view = self._views[names] = View(names, self.entries, self.uniques)
+        return view
 
     # -- plain indexes -------------------------------------------------------------------
 
@@ -235,41 +260,59 @@ class IndexSet:
             finally:
                 self._is_busy = False
 
-    def _catch_up(self, names: Iterable[str]) -> View:
-        store, log, view = self._store, self._store.engine.log, self.view
-        wanted = [
-            self._bound[name] for name in names if name in self._bound and name not in view.entries
-        ]
-        missing = [bound for bound in wanted if bound.kind != "unique"]
-        if len(missing) < len(wanted):
+    def _catch_up(self, wanted: Iterable[str]) -> View:
+        store, log = self._store, self._store.engine.log
+        there = [self._bound[name] for name in wanted if name in self._bound]
+        names = tuple([bound.name for bound in there if bound.kind != "unique"])
+        if len(names) < len(there):
             self.build_uniques()
+        missing: list[BoundIndex] = []
+        behind: dict[int, list[str]] = {}
         with log.lock:
             log.raise_if_closed()
-            gap = self._gap(view.cursor if view.entries else log.next_slot)
-            if len(gap.changed) > max(_FEW, len(store.identities) // 2):
-                missing = [
-                    bound for bound in self if bound.name in view.entries or bound in missing
-                ]
-                gap = _Gap(gap.stop, {})
-            numbers, slots = store.identities.arrays() if missing else (np.empty(0),) * 2
-        changes = self._changed_keys(view, gap) if gap.changed else []
-        snapshot = Snapshot(numbers, slots, gap.stop, {})
-        built = {bound.name: self._build(bound, snapshot) for bound in missing}
+            stop = log.next_slot
+            for name in names:
+                cursor = self._cursors.get(name)
+                if cursor is None:
+                    missing.append(self._bound[name])
+                elif cursor < stop:
+                    behind.setdefault(cursor, []).append(name)
+            gaps = [(behind[first], self._gap(first)) for first in behind]
+            for some, gap in gaps:
+                if gap.changed is None:
+                    missing += [self._bound[name] for name in some]
+            snapshot = None
+            if missing:
+                snapshot = Snapshot(*store.identities.arrays(), stop, {})
+        changes: list[_Change] = []
+        for some, gap in gaps:
+            if gap.changed:
+                changes += self._changed_keys(some, gap.changed, stop)
+        built: dict[str, Entries] = {}
+        if snapshot is not None:
+            built = {bound.name: self._build(bound, snapshot) for bound in missing}
         with log.lock:
             log.raise_if_closed()
-            # Another one if a record that was decoded meanwhile was not as its class says.
-            view = self.view
             for change in changes:
                 _apply(change)
-            if not view.entries.keys().isdisjoint(built):
+            if not self.entries.keys().isdisjoint(built):
                 # Plans hold the entries that are replaced.
                 self._renew()
-                view = self.view
-            view.entries.update(built)
-            if gap.changed or view.cursor != gap.stop:
+            for name in names:
+                # Not one that was dropped meanwhile.
+                if name in self._bound:
+                    self._cursors[name] = stop
+                    if name in built:
+                        self.entries[name] = built[name]
+            view = self._view(names)
+            if view.cursor != stop:
                 view.rows = None
-            view.cursor = gap.stop
+                view.cursor = stop
         return view
+
+    def is_at(self, view: View, version: int) -> bool:
+        """Whether the indexes of a view are as of just this slot; the lock is held."""
+        return view.is_valid and all([self._cursors.get(n) == version for n in view.names])
 
     def _gap(self, first: int) -> _Gap:
         """Return what happened from a slot on; the lock is held."""
@@ -281,28 +324,34 @@ class IndexSet:
             return _Gap(stop, {number: store.identities.find(number) for number in own})
         pointers = log.pointers(first, stop)
         own_places = np.flatnonzero(pointers["collection"] == store.collection_id)
+        if len(own_places) > max(_FEW, len(store.identities) // 2):
+            return _Gap(stop, None)
         pointers = pointers[own_places]
         slots = np.where(pointers["kind"] == Kind.DELETED, 0, own_places + first)
         # The last one of each number stays.
         return _Gap(stop, dict(zip(pointers["identity"].tolist(), slots.tolist(), strict=True)))
 
-    def _changed_keys(self, view: View, gap: _Gap) -> list[_Change]:
-        """Return what each changed record has to be in each built index."""
-        live = {number: slot for number, slot in gap.changed.items() if slot}
-        gone = [number for number, slot in gap.changed.items() if not slot]
+    def _changed_keys(self, names: list[str], changed: dict[int, int], stop: int) -> list[_Change]:
+        """Return what each changed record has to be in some of the indexes."""
+        live = {number: slot for number, slot in changed.items() if slot}
+        gone = [number for number, slot in changed.items() if not slot]
         numbers = list(live)
-        changes: list[_Change] = []
+        indexes = [(self._bound[name], self.entries[name]) for name in names]
         if len(live) <= _FEW:
             records = self._records(list(live.items()))
-            for name, entries in view.entries.items():
-                bound = self._bound[name]
-                keys = list(map(partial(self.keys_of, bound), numbers, records))
-                changes.append(_Change(entries, gone, numbers, keys))
-            return changes
+            return [
+                _Change(
+                    entries,
+                    gone,
+                    numbers,
+                    list(map(partial(self.keys_of, bound), numbers, records)),
+                )
+                for bound, entries in indexes
+            ]
+        changes: list[_Change] = []
         slots = np.fromiter(live.values(), "<i8", len(live))
-        snapshot = Snapshot(np.array(numbers, "<i8"), slots, gap.stop, {})
-        for name, entries in view.entries.items():
-            bound = self._bound[name]
+        snapshot = Snapshot(np.array(numbers, "<i8"), slots, stop, {})
+        for bound, entries in indexes:
             found = self._bulk_keys(bound, snapshot)
             is_set = bound.kind == "set"
             many = [() if key is NO_KEY else key if is_set else (key,) for key in found]
@@ -351,7 +400,7 @@ class IndexSet:
         """
         store, log = self._store, self._store.engine.log
         seeds = seeds_for(store, expression)
-        if not seeds and not isinstance(expression, Never):
+        if not seeds and not any(map(matches_nothing, conjuncts(expression))):
             return None
         names = names_of(seeds)
         while True:
@@ -360,7 +409,7 @@ class IndexSet:
                 log.raise_if_closed()
                 version = log.next_slot
                 # Else somebody has committed since, and the candidates would be of no one state.
-                if view is not self.view or view.cursor != version:
+                if not view.is_valid or view.cursor != version:
                     continue
                 best = best_candidates(view, expression, seeds)
                 if best is None or best.count > len(store.identities) // 2:
@@ -454,7 +503,7 @@ class IndexSet:
     # -- unique indexes ------------------------------------------------------------------
 
     @property
-    def uniques(self) -> list[BoundIndex]:
+    def claimed(self) -> list[BoundIndex]:
         """The unique indexes, in the order of claims."""
         return self._uniques
 
@@ -466,7 +515,7 @@ class IndexSet:
     @property
     def are_uniques_built(self) -> bool:
         """Whether unique indexes know every key."""
-        return len(self.view.uniques) == len(self._uniques)
+        return len(self.uniques) == len(self._uniques)
 
     def build_uniques(self) -> None:
         """Build the unique indexes if they are not.
@@ -485,10 +534,9 @@ class IndexSet:
                 snapshot = Snapshot(numbers, slots, stop, {})
                 built = {bound.name: self._build_unique(bound, snapshot) for bound in self._uniques}
                 with log.lock:
-                    if not self._gap(stop).changed and list(built) == [
-                        bound.name for bound in self._uniques
-                    ]:
-                        self.view.uniques = built
+                    is_as_before = self._gap(stop).changed == {}
+                    if is_as_before and list(built) == [each.name for each in self._uniques]:
+                        self.uniques = built
                         self._renew()
 
     def _build_unique(self, bound: BoundIndex, snapshot: Snapshot) -> UniqueEntries:
@@ -503,8 +551,8 @@ class IndexSet:
 
     def distrust(self) -> None:
         """Build unique indexes anew before the next write; the lock is held."""
-        if self.view.uniques:
-            self.view.uniques = {}
+        if self.uniques:
+            self.uniques = {}
             self._renew()
 
     def claims(self, record: Any, payload: bytes, identity: Any = None) -> Claims:
@@ -560,7 +608,7 @@ class IndexSet:
         Raises:
             Taken: It would.
         """
-        for place, (name, entries) in enumerate(self.view.uniques.items()):
+        for place, (name, entries) in enumerate(self.uniques.items()):
             new: dict[Any, int] = {}
             for number, claims in changes:
                 for key in claims[place] if claims else ():
@@ -573,7 +621,7 @@ class IndexSet:
 
     def take_claims(self, changes: Sequence[tuple[int, Claims]]) -> None:
         """Enter what was written into the unique indexes; the lock is held."""
-        for place, entries in enumerate(self.view.uniques.values()):
+        for place, entries in enumerate(self.uniques.values()):
             # All keys are given up first: two records may have swapped theirs.
             for number, _ in changes:
                 entries.remove(number)
@@ -583,7 +631,7 @@ class IndexSet:
 
     def remove(self, number: int) -> None:
         """Take a deleted record out of the unique indexes; the lock is held."""
-        for entries in self.view.uniques.values():
+        for entries in self.uniques.values():
             entries.remove(number)
 
     def duplicate(self, taken: Taken) -> DuplicateKeyError:
@@ -607,27 +655,37 @@ class IndexSet:
     # -- checking ------------------------------------------------------------------------
 
     def differing(self) -> list[str]:
-        """Return the names of the indexes whose content is not that of a rebuild."""
-        self.catch_up()
+        """Return the names of the built indexes whose content is not that of a rebuild."""
         store, log = self._store, self._store.engine.log
-        with log.lock:
-            numbers, slots = store.identities.arrays()
-            stop = log.next_slot
-            is_current = stop == self.view.cursor
-            plain = {n: dict(e.items()) for n, e in self.view.entries.items()} if is_current else {}
-            unique = {n: dict(e.items()) for n, e in self.view.uniques.items()}
-        snapshot = Snapshot(numbers, slots, stop, {})
-        wrong = []
-        for name, content in {**plain, **unique}.items():
-            bound = self._bound[name]
-            again = (
-                self._build_unique(bound, snapshot)
-                if name in unique
-                else self._build(bound, snapshot)
-            )
-            if dict(again.items()) != content:
-                wrong.append(name)
+        wrong: list[str] = []
+        targets = [bound for bound in self if bound.name in self.entries]
+        for bound in [*targets, *(self._uniques if self.uniques else [])]:
+            while True:
+                view = self.catch_up([bound.name])
+                with log.lock:
+                    if not view.is_valid or view.cursor != log.next_slot:
+                        continue
+                    built: Any = self.uniques if bound.kind == "unique" else self.entries
+                    if bound.name not in built:
+                        break
+                    content = _comparable(built[bound.name])
+                    snapshot = Snapshot(*store.identities.arrays(), view.cursor, {})
+                build: Any = self._build_unique if bound.kind == "unique" else self._build
+                if content != _comparable(build(bound, snapshot)):
+                    wrong.append(bound.name)
+                break
         return wrong
+
+
+def _comparable(entries: Entries | UniqueEntries) -> list[Any]:
+    """Return keys and numbers, as what says whether two indexes have the same."""
+    if isinstance(entries, HashEntries):
+        return sorted([(sort_key(key), numbers) for key, numbers in entries.items()])
+    return [(sort_key(key), number) for key, number in sorted(entries.items(), key=_number_first)]
+
+
+def _number_first(item: tuple[Any, int]) -> int:
+    return item[1]
 
 
 def _apply(change: _Change) -> None:

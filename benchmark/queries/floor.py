@@ -23,8 +23,9 @@ _by_band: Buckets = {}
 _by_lane: Buckets = {}
 _by_flag: Buckets = {}
 # Parallel lists, in order of the key.
+_items: dict[int, Any] = {}
 _codes: list[int] = []
-_coded: Rows = []
+_coded: list[int] = []
 _updates: list[int] = []
 _updated: Rows = []
 
@@ -47,6 +48,9 @@ def load(items: Iterable[Any]) -> None:
     fill_buckets(_by_lane, "lane", items)
     fill_buckets(_by_flag, "flag", items)
     fill_sorted(_codes, _coded, "code", items)
+    _coded[:] = [item.id for item in _coded]
+    _items.clear()
+    _items.update((item.id, item) for item in items)
     fill_sorted(_updates, _updated, "updated", items)
     _by_code.clear()
     _by_code.update((item.code, item) for item in items)
@@ -90,14 +94,16 @@ def _list_where(group: int) -> Rows:
 
 
 def _code_range(low: int, high: int) -> Rows:
-    # Codes rise with identities, so this is the order of identities.
-    return _coded[bisect_left(_codes, low) : bisect_left(_codes, high)]
+    # Identities, as a record that changes is replaced in the dict
+    # alone. Codes rise with identities, so this is the order of identities.
+    found = _coded[bisect_left(_codes, low) : bisect_left(_codes, high)]
+    return [_items[identity] for identity in found]
 
 
 def _optional_range(low: int | None, high: int | None) -> Rows:
     first = 0 if low is None else bisect_left(_codes, low)
     last = len(_codes) if high is None else bisect_left(_codes, high)
-    return _coded[first:last]
+    return [_items[identity] for identity in _coded[first:last]]
 
 
 def _list_two_wheres(group: int) -> Rows:
@@ -136,7 +142,7 @@ def _list_range(group: int, low: int, high: int) -> Rows:
     groups = _by_group.get(group, _NONE)
     first, last = bisect_left(_codes, low), bisect_left(_codes, high)
     if last - first < len(groups):
-        return [row for row in _coded[first:last] if row.group == group]
+        return [row for i in _coded[first:last] if (row := _items[i]).group == group]
     return [row for row in groups.values() if low <= row.code < high]
 
 

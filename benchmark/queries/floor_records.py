@@ -16,7 +16,8 @@ _by_key_b: Buckets = {}
 _times: list[int] = []
 _timed: Rows = []
 _scored: Rows = []
-_priced: dict[str, tuple[list[tuple[int, int]], Rows]] = {}
+_wares: dict[int, Any] = {}
+_priced: dict[str, tuple[list[tuple[int, int]], list[int]]] = {}
 
 _NONE: dict[int, Any] = {}
 _by_id = attrgetter("id")
@@ -44,10 +45,12 @@ def load_scored(rows: Iterable[Any]) -> None:
 def load_priced(rows: Iterable[Any]) -> None:
     """Fill the two compound indexes."""
     rows = list(rows)
+    _wares.clear()
+    _wares.update((row.id, row) for row in rows)
     for field in ("category", "segment"):
         key = attrgetter(field, "price")
         found = sorted(rows, key=key)
-        _priced[field] = list(map(key, found)), found
+        _priced[field] = list(map(key, found)), [row.id for row in found]
 
 
 def _window(after: int, key_a: int, key_b: int) -> Rows:
@@ -86,15 +89,17 @@ def _top(skip: int, take: int) -> Rows:
 
 
 def _cheapest_of_category(category: int, skip: int, take: int) -> Rows:
-    keys, rows = _priced["category"]
+    keys, identities = _priced["category"]
     first = bisect_left(keys, (category,)) + skip
-    return rows[first : min(first + take, bisect_left(keys, (category + 1,)))]
+    found = identities[first : min(first + take, bisect_left(keys, (category + 1,)))]
+    return [_wares[identity] for identity in found]
 
 
 def _cheapest_of_segment(segment: int, skip: int, take: int) -> Rows:
-    keys, rows = _priced["segment"]
+    keys, identities = _priced["segment"]
     first = bisect_left(keys, (segment,)) + skip
-    return rows[first : min(first + take, bisect_left(keys, (segment + 1,)))]
+    found = identities[first : min(first + take, bisect_left(keys, (segment + 1,)))]
+    return [_wares[identity] for identity in found]
 
 
 LOOPS: dict[str, Callable[..., Any]] = {

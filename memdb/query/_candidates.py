@@ -14,9 +14,20 @@ import numpy as np
 
 from memdb.indexes import Bucket, Span
 from memdb.indexes._order import bounds
-from memdb.query._conditions import Expression, Never, conjuncts
-from memdb.query._runtime import Misfit, keys_among, range_finder, size_of
-from memdb.query._seeds import Among, Equal, Operands, Range, Seed, Union, not_dominated, seeds_of
+from memdb.query._conditions import Expression, conjuncts
+from memdb.query._costs import matches_nothing
+from memdb.query._runtime import Misfit, keys_among, range_finder, scanned, size_of
+from memdb.query._seeds import (
+    Among,
+    Columns,
+    Equal,
+    Operands,
+    Range,
+    Seed,
+    Union,
+    not_dominated,
+    seeds_of,
+)
 from memdb.query._values import Parameter
 from memdb.storage import Array
 
@@ -53,7 +64,12 @@ def names_of(seeds: Iterable[Seed]) -> list[str]:
     """Return the names of the indexes that seeds need."""
     names: list[str] = []
     for seed in seeds:
-        names += names_of(seed.seeds) if isinstance(seed, Union) else [seed.index.name]
+        if isinstance(seed, Union):
+            names += names_of(seed.seeds)
+        elif isinstance(seed, Columns):
+            names += [test.index.name for test in seed.tests]
+        else:
+            names.append(seed.index.name)
     return names
 
 
@@ -65,7 +81,7 @@ def best_candidates(view: View, expression: Expression, seeds: list[Seed]) -> Ca
         expression: The condition, without parameters.
         seeds: Its seeds.
     """
-    if isinstance(expression, Never):
+    if any(map(matches_nothing, conjuncts(expression))):
         return Candidates(None, 0, lambda: _NONE)
     best: Candidates | None = None
     for seed in seeds:
@@ -82,6 +98,8 @@ def open_seed(view: View, seed: Seed) -> Candidates | None:
             return _union(view, seed)
         if isinstance(seed, Range):
             return _range(view, seed)
+        if isinstance(seed, Columns):
+            return _columns(view, seed)
         return _hashed(view, seed)
     except (TypeError, ArithmeticError, Misfit):
         # No hash, or nothing that the index could be asked for: it has to be compared.
@@ -117,6 +135,20 @@ def _range(view: View, seed: Range) -> Candidates | None:
     except Misfit:
         return _inexact_range(entries, seed)
     return Candidates(seed, span.count, span.array)
+
+
+def _columns(view: View, seed: Columns) -> Candidates | None:
+    tests = []
+    for test in seed.tests:
+        values = [each.value for each in test.operands]
+        if test.index.name not in view.entries or any(
+            [isinstance(each, Parameter) for each in values]
+        ):
+            return None
+        operand = tuple(values) if test.operator == "between" else values[0]
+        tests.append((view.entries[test.index.name], test.operator, operand))
+    numbers = scanned(*tests)
+    return Candidates(seed, len(numbers), lambda: numbers)
 
 
 def _inexact_range(entries: Any, seed: Range) -> Candidates | None:

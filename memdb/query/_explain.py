@@ -1,133 +1,373 @@
-"""How a query is answered, for a person to read."""
+"""How a query is answered, told to a person: what its plan does, without asking it."""
 
 from __future__ import annotations
 
-import time
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from memdb.query._candidates import names_of, open_seed, seeds_for
-from memdb.query._conditions import ALWAYS, Expression, conjuncts
-from memdb.query._parameters import bind
+from memdb.query._aggregating import NO_ANSWER, count_by_columns
+from memdb.query._candidates import Candidates, best_candidates, names_of, open_seed, seeds_for
+from memdb.query._choice import Choice, way_for
+from memdb.query._conditions import ALWAYS, Always, And, Expression, conjuncts, has_callback
+from memdb.query._costs import cost_of, matches_nothing
+from memdb.query._explanation import Access, Explanation
+from memdb.query._fields import Field
+from memdb.query._paging import check_cursor
+from memdb.query._parameters import bind, check_parameters, parameters
 from memdb.query._plan_source import Shape
-from memdb.query._plans import make_plan
+from memdb.query._plans import ENDLESS, Plan, make_plan
+from memdb.query._reading import check_value
+from memdb.query._seeds import Operands, Seed, with_values
 
 if TYPE_CHECKING:
+    from memdb._index_set import View
+    from memdb._store import Store
     from memdb.query._query import Query
 
+_AGGREGATES = ("sum", "mean", "min", "max")
 
-@dataclass(frozen=True, slots=True)
-class Access:
-    """One way to the records that may match.
-
-    Attributes:
-        source: The index, or what else.
-        count: How many records it gives, exactly.
-        covers: The conditions that need no further look.
-    """
-
-    source: str
-    count: int
-    covers: tuple[str, ...]
-
-    def __str__(self) -> str:
-        covered = f" for {' & '.join(self.covers)}" if self.covers else ""
-        return f"{self.source}{covered}: {self.count:,}"
+# Why the general way answers.
+_MAKES = "it makes something else of the records than copies"
+_CURSOR = "it goes on after a cursor"
+_CACHE = "the setting `cache` keeps not every record"
+_TRANSACTION = "a transaction is open"
+_CALLABLE = "its condition has a callable"
+_PARAMETERS = "it is not prepared"
+_ORDER = "its order is of values of any type"
+_OPERAND = "an index can't serve what is compared"
+_UNREAD = "not all candidates have been read yet"
+_VALUES = "the records have values that it does not sort, or others commit meanwhile"
 
 
-@dataclass(frozen=True, slots=True)
-class Explanation:
-    """How a query is answered; its text is for a person.
+class _Look(NamedTuple):
+    """What candidates there are.
 
     Attributes:
-        query: What was asked.
-        chosen: Where the candidates come from.
-        others: What was larger.
-        filters: The conditions that each candidate is compared with.
-        order: What they are sorted by.
-        is_compiled: A generated function answers; if not, the general way.
-        source: The generated function; None where there is none.
-        results: How many results there were, after `Query.analyze`.
-        seconds: How long it took, after `Query.analyze`.
+        chosen: Where they come from.
+        others: What was not taken.
+        covers: Places of the conditions that they match all.
+        candidates: The chosen ones; None for all records.
+        direction: As `Choice.direction` has it.
     """
 
-    query: str
     chosen: Access
     others: tuple[Access, ...]
-    filters: tuple[str, ...]
-    order: tuple[str, ...]
-    is_compiled: bool
-    source: str | None
-    results: int | None = None
-    seconds: float | None = None
+    covers: frozenset[int]
+    candidates: Candidates | None = None
+    direction: int = 0
 
-    def __str__(self) -> str:
-        lines = [self.query, f"  candidates  {self.chosen}"]
-        lines += [f"  not taken   {other}" for other in self.others]
-        lines += [f"  compare     {each}" for each in self.filters]
-        if self.order:
-            lines.append(f"  order       {', '.join(self.order)}")
-        how = "a generated function" if self.is_compiled else "the general way"
-        lines.append(f"  answered by {how}")
-        if self.seconds is not None:
-            lines.append(f"  took        {self.seconds * 1e6:,.1f} us for {self.results:,} results")
-        return "\n".join(lines)
+
+class _General(Exception):
+    """The general way answers; says why."""
 
 
 def explain(query: Query[Any]) -> Explanation:
-    """Return how a query, without parameters, would be answered now."""
+    """Return how a query, without parameters, would be answered now.
+
+    Raises:
+        QueryError: As asking it.
+        ClosedError: The database is closed.
+    """
+    return replace(_explained(query, query, {}), by_index=_by_index(query))
+
+
+def explain_prepared(query: Query[Any], given: dict[str, Any]) -> Explanation:
+    """Return how a prepared query would be answered now.
+
+    Args:
+        query: As it was prepared.
+        given: Its parameters.
+
+    Raises:
+        QueryError: As calling it.
+        ClosedError: The database is closed.
+    """
+    # An iterator can be read only once.
+    given = {
+        name: list(value) if isinstance(value, Iterator) else value for name, value in given.items()
+    }
+    bound = query._bound(given)
+    if parameters(*query._nodes()):
+        found = _explained(query, bound, given)
+        if found.is_compiled:
+            return found
+    # What is left with the values in their places is asked as any other query.
+    return _explained(bound, bound, {})
+
+
+def explain_general(query: Query[Any], reason: str = _VALUES) -> Explanation:
+    """Return how the general way answers a query without parameters."""
     store = query._store
-    expression = ALWAYS if query._condition is None else query._condition
-    bound = bind(expression, {})
-    seeds = seeds_for(store, bound)
-    view = store.indexes.catch_up(names_of(seeds))
-    with store.engine.log.lock:
-        found = [open_seed(view, seed) for seed in seeds]
-        total = len(store.identities)
-    parts = conjuncts(bound)
-    accesses = sorted(
-        [
-            (
-                each.count,
-                Access(
-                    str(each.seed), each.count, _texts(parts, seed.covers if each.is_exact else ())
-                ),
-                frozenset(seed.covers if each.is_exact else ()),
-            )
-            for each, seed in zip(found, seeds, strict=True)
-            if each is not None
-        ],
-        key=lambda item: item[0],
-    )
-    if not accesses:
-        accesses = [(total, Access("all records", total, ()), frozenset())]
-    filters = [
-        repr(part)
-        for place, part in enumerate(parts)
-        if place not in accesses[0][2] and part is not ALWAYS
-    ]
-    has_window = query._start > 0 or query._limit is not None
-    plan = make_plan(store, Shape(bound, tuple(query._order), "rows", has_window))
-    is_compiled = plan.run is not None and store.cache_limit is None and query._cursor is None
+    parts = _shown(_condition(query))
+    look = _look_in_general(query, parts)
+    transaction = store.engine.current()
+    is_empty = look.candidates is not None and look.candidates.seed is None
     return Explanation(
         query=repr(query),
-        chosen=accesses[0][1],
-        others=tuple([access for _, access, _ in accesses[1:]]),
-        filters=tuple(filters),
+        chosen=look.chosen,
+        others=look.others,
+        # It compares with the whole condition, whatever the candidates are.
+        filters=() if is_empty else tuple(map(repr, parts)),
         order=tuple(map(repr, query._order)),
-        is_compiled=is_compiled,
-        source=plan.source if is_compiled else None,
+        is_compiled=False,
+        reason=reason,
+        changes=None if transaction is None else len(transaction.changes(store)),
     )
 
 
-def _texts(parts: list[Expression], covers: Any) -> tuple[str, ...]:
-    return tuple([repr(part) for place, part in enumerate(parts) if place in covers])
+def _explained(query: Query[Any], bound: Query[Any], given: dict[str, Any]) -> Explanation:
+    """Return how a query is answered for values of its parameters.
+
+    Args:
+        query: The query.
+        bound: With the values in their places.
+        given: The values.
+    """
+    query._store.engine.log.raise_if_closed()
+    _check(bound)
+    try:
+        return _generated(query, bound, given)
+    except _General as error:
+        return explain_general(bound, str(error))
 
 
-def analyze(query: Query[Any]) -> Explanation:
-    """Ask a query once to prepare it, then once with a clock."""
-    query.all()
-    before = time.perf_counter()
-    results = len(query.all())
-    seconds = time.perf_counter() - before
-    return replace(explain(query), results=results, seconds=seconds)
+def _check(query: Query[Any]) -> None:
+    """Refuse what asking the query would refuse.
+
+    Raises:
+        QueryError: A field does not exist, values can't be compared, or a cursor is of another
+            order.
+    """
+    query._compiled()
+    if query._group is None and (query._selection is None or not query._selection.has_aggregates):
+        query._check_order()
+        for value in () if query._selection is None else query._selection.values:
+            check_value(value, query._store.shape)
+    if query._cursor is not None:
+        check_cursor(query._cursor, query._order, query._store)
+
+
+# -- the generated way -----------------------------------------------------------------------
+
+
+def _generated(query: Query[Any], bound: Query[Any], given: dict[str, Any]) -> Explanation:
+    """Return how a generated function answers.
+
+    Raises:
+        _General: It does not.
+    """
+    plan = _plan(query, bound, is_prepared=query is not bound)
+    expression = _condition(query)
+    own = {name: given[name] for name in parameters(expression) if name in given}
+    values = check_parameters(expression, own)
+    kept = [each for each in way_for(conjuncts(expression), values) if not isinstance(each, Always)]
+    shown = [_with_given(part, values) for part in kept]
+    look = _look(query, plan, kept, shown, values)
+    if look.candidates is None or look.candidates.seed is not None:
+        _refuse_unread(bound, plan.view, look)
+    is_empty = look.candidates is not None and look.candidates.seed is None
+    filters = [] if is_empty else [p for place, p in enumerate(shown) if place not in look.covers]
+    return Explanation(
+        query=repr(bound),
+        chosen=look.chosen,
+        others=look.others,
+        filters=tuple([repr(part) for part in filters if not isinstance(part, Always)]),
+        order=tuple(map(repr, bound._order)),
+        is_order_given=look.direction != 0,
+        is_compiled=True,
+        source=plan.source,
+    )
+
+
+def _plan(query: Query[Any], bound: Query[Any], *, is_prepared: bool) -> Plan:
+    """Return the plan that is asked.
+
+    Raises:
+        _General: There is none.
+    """
+    store, expression = query._store, _condition(query)
+    if not query._is_plain:
+        raise _General(_MAKES)
+    if query._cursor is not None:
+        raise _General(_CURSOR)
+    if store.cache_limit is not None:
+        raise _General(_CACHE)
+    if store.engine.current() is not None:
+        raise _General(_TRANSACTION)
+    if has_callback(expression):
+        raise _General(_CALLABLE)
+    if not is_prepared and parameters(expression, *[term.value for term in query._order]):
+        raise _General(_PARAMETERS)
+    shape = Shape(expression, tuple(query._order), "rows", _has_window(bound))
+    plan = make_plan(store, shape, has_parameters=is_prepared)
+    if plan.run is None:
+        raise _General(_ORDER)
+    return plan
+
+
+def _look(
+    query: Query[Any],
+    plan: Plan,
+    kept: list[Expression],
+    shown: list[Expression],
+    values: dict[str, Any],
+) -> _Look:
+    """Return what candidates the source of a plan takes.
+
+    Args:
+        query: The query.
+        plan: Its plan.
+        kept: The parts of the condition that count, as the query has them.
+        shown: The same with the values of the parameters.
+        values: Of the parameters.
+
+    Raises:
+        _General: An index can't serve a value.
+    """
+    store = query._store
+    if any(map(matches_nothing, kept)):
+        return _nothing()
+    # As the source has them: what is taken of equal ones depends on it.
+    places = sorted(range(len(kept)), key=lambda place: cost_of(kept[place]))
+    parts = [kept[place] for place in places]
+    choice = Choice(store, plan.view, tuple(query._order))
+    seeds = choice.seeds(parts, Operands(_condition(query)))
+    whole = choice.whole_order() if not seeds else None
+    wanted: list[Seed] = [with_values(seed, values) for seed in seeds]
+    if whole is not None:
+        wanted.append(whole)
+    total, found = _opened(store, plan.indexes, wanted)
+    if not found:
+        return _Look(Access("all records", total), (), frozenset())
+    if not all([each is not None and each.is_exact for each in found]):
+        raise _General(_OPERAND)
+    covers = [frozenset([places[place] for place in seed.covers]) for seed in wanted]
+    accesses = [
+        Access(str(each.seed), each.count, _together(shown, covered))
+        for each, covered in zip(found, covers, strict=True)
+        if each is not None
+    ]
+    first = min(range(len(found)), key=lambda place: accesses[place].count)
+    others = _by_count([each for place, each in enumerate(accesses) if place != first])
+    direction = choice.direction(wanted[first])
+    return _Look(accesses[first], others, covers[first], found[first], direction)
+
+
+def _refuse_unread(query: Query[Any], view: View, look: _Look) -> None:
+    """Raise if the cache has not all records that the generated function needs.
+
+    Raises:
+        _General: It has not.
+    """
+    store = query._store
+    if look.candidates is not None:
+        numbers = look.candidates.numbers()
+        if look.direction and _has_window(query):
+            numbers = numbers[:: look.direction][: query._stop]
+    elif view.rows is not None:
+        return
+    else:
+        with store.engine.log.lock:
+            numbers = store.identities.arrays()[0]
+    if not all(map(store.cache.__contains__, numbers.tolist())):
+        raise _General(_UNREAD)
+
+
+# -- the general way -------------------------------------------------------------------------
+
+
+def _look_in_general(query: Query[Any], parts: list[Expression]) -> _Look:
+    """Return what candidates the general way takes.
+
+    Args:
+        query: The query, without parameters.
+        parts: Of its condition.
+    """
+    store, expression = query._store, query._compiled().expression
+    # Without a callable, which no index knows.
+    plain = [] if expression is None else conjuncts(expression)
+    has_indexes = expression is not None and len(store.indexes) > 0
+    if has_indexes and any(map(matches_nothing, plain)):
+        return _nothing()
+    seeds = seeds_for(store, expression) if expression is not None and has_indexes else []
+    total, found = _opened(store, names_of(seeds), seeds)
+    best = min([each for each in found if each is not None], key=_count_of, default=None)
+    if best is not None and not best.is_narrow(total):
+        best = None
+    accesses = {
+        id(each): Access(str(each.seed), each.count, _together(plain, seed.covers))
+        for each, seed in zip(found, seeds, strict=True)
+        if each is not None
+    }
+    chosen = Access("all records", total) if best is None else accesses.pop(id(best))
+    return _Look(chosen, _by_count(accesses.values()), frozenset(), best)
+
+
+# -- both ------------------------------------------------------------------------------------
+
+
+def _opened(
+    store: Store, names: Iterable[str], seeds: list[Seed]
+) -> tuple[int, list[Candidates | None]]:
+    """Return the number of records and what each seed gives, all of one commit."""
+    names, log = list(names), store.engine.log
+    while True:
+        view = store.indexes.catch_up(names)
+        with log.lock:
+            log.raise_if_closed()
+            if view.is_valid and view.cursor == log.next_slot:
+                return len(store.identities), [open_seed(view, seed) for seed in seeds]
+
+
+def _by_index(query: Query[Any]) -> tuple[str, ...]:
+    """Return the methods that indexes answer without the records."""
+    store = query._store
+    found: list[str] = []
+    if count_by_columns(query):
+        found.append("count()")
+    paths = [
+        index.paths[0]
+        for index in store.indexes
+        if index.kind in ("column", "sorted") and index.paths is not None and len(index.paths) == 1
+    ]
+    for path in dict.fromkeys(paths):
+        for what in _AGGREGATES:
+            if query._without_records(Field(path), what) is not NO_ANSWER:
+                found.append(f"{what}({Field(path)!r})")
+    return tuple(found)
+
+
+def _condition(query: Query[Any]) -> Expression:
+    return ALWAYS if query._condition is None else query._condition
+
+
+def _shown(expression: Expression) -> list[Expression]:
+    return [part for part in conjuncts(expression) if not isinstance(part, Always)]
+
+
+def _with_given(part: Expression, values: dict[str, Any]) -> Expression:
+    return bind(part, {name: values[name] for name in parameters(part)})
+
+
+def _together(parts: list[Expression], places: frozenset[int]) -> str:
+    """Return some parts as one condition, as a query shows it."""
+    some = [parts[place] for place in sorted(places)]
+    return "" if not some else repr(some[0] if len(some) == 1 else And(tuple(some)))
+
+
+def _has_window(query: Query[Any]) -> bool:
+    return query._start > 0 or query._stop < ENDLESS
+
+
+def _nothing() -> _Look:
+    none = Candidates(None, 0, lambda: _NO_NUMBERS)
+    return _Look(Access("none", 0), (), frozenset(), none)
+
+
+def _count_of(found: Candidates) -> int:
+    return found.count
+
+
+def _by_count(accesses: Iterable[Access]) -> tuple[Access, ...]:
+    return tuple(sorted(accesses, key=lambda access: access.count))

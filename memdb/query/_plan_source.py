@@ -7,40 +7,38 @@ one commit, and gives None where it can't: then the query is answered the genera
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from memdb.query._conditions import (
-    Always,
-    Expression,
-    Never,
-    conjuncts,
-)
+from memdb.query._choice import MOST_WAYS, Choice, branch_at, ways_of
+from memdb.query._conditions import Always, Expression, conjuncts
+from memdb.query._costs import cost_of, matches_nothing
 from memdb.query._evaluate import NO_MATCH
-from memdb.query._fields import Field
 from memdb.query._order_source import order_lines
 from memdb.query._parameters import Case, Optional
+from memdb.query._paths import resolve_path
 from memdb.query._runtime import (
     Misfit,
     Runtime,
     keys_among,
     keys_without_none,
+    pair,
     range_finder,
+    scanned,
     size_of,
     sizes_of,
 )
 from memdb.query._seeds import (
     Among,
+    Columns,
     Equal,
     Operand,
     Operands,
     Range,
     Seed,
+    Test,
     Union,
-    not_dominated,
-    seeds_of,
 )
 from memdb.query._source import SourceWriter
 from memdb.query._values import Order
@@ -55,9 +53,6 @@ Lines = list[Any]
 # What says that the general way must answer. KeyError and IndexError are among them: a record that
 # is not in the cache, an index in the middle of a change.
 ESCAPES: Final = (*NO_MATCH, ValueError, RuntimeError, Misfit)
-
-# Ways that a query with optional conditions and cases is written in; the rest is compared.
-_MOST_VARIANTS: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,18 +80,19 @@ class PlanWriter:
         constants: How many constants it takes, first those of the expression.
         prelude: Lines before everything, which check parameters.
         view_name: What the source calls the view.
+        has_loop: It may look at many records.
     """
 
     def __init__(self, store: Store, view: View, shape: Shape, suffix: str) -> None:
         self._suffix = suffix
         self.view_name = f"view{suffix}"
+        self.has_loop = False
         self._store = store
         self._view = view
         self._shape = shape
         self._runtime = Runtime(store)
         self._operands = Operands(shape.expression)
         self._writer = SourceWriter(store.shape, is_typed=store.decoding.is_typed)
-        self._variants = 1
         self.constants = self._operands.count
         self.names: dict[str, Any] = {
             "ESCAPES": ESCAPES,
@@ -112,11 +108,14 @@ class PlanWriter:
             "keys_without_none": keys_without_none,
             "Misfit": Misfit,
             "islice": islice,
+            "pair": pair,
+            "scanned": scanned,
         }
         self._sources: dict[int, str] = {}
         self._named: dict[str, str] = {}
         self._order_lines: Lines = []
-        self._paths = _paths_in_order(store, shape)
+        order = shape.order if shape.what == "rows" else ()
+        self._choice = Choice(store, view, order)
 
     def write(self) -> Lines:
         """Return the lines that set ``found``, to be run inside a ``try``."""
@@ -126,7 +125,7 @@ class PlanWriter:
                 has_window=self._shape.has_window,
             )  # fmt: skip
             self.names |= names
-        lines = self._branches(conjuncts(self._shape.expression))
+        lines = self._branches(conjuncts(self._shape.expression), MOST_WAYS)
         self.names |= self._writer.namespace
         return lines
 
@@ -137,48 +136,38 @@ class PlanWriter:
 
     # -- variants ------------------------------------------------------------------------
 
-    def _branches(self, parts: Sequence[Expression]) -> Lines:
+    def _branches(self, parts: list[Expression], budget: int) -> Lines:
         """Return the lines for parts of which some may not count."""
-        for place, part in enumerate(parts):
-            rest = [*parts[:place], *parts[place + 1 :]]
-            if isinstance(part, Optional) and self._may_branch(2):
-                inside = [*parts[:place], *conjuncts(part.condition), *parts[place + 1 :]]
-                return [
-                    f"if p_{part.parameter.name} is None:",
-                    self._branches(rest),
-                    "else:",
-                    self._branches(inside),
-                ]
-            if isinstance(part, Case) and self._may_branch(len(part.arms) + 1):
-                return self._arms(part, rest)
-        return self._variant([part for part in parts if not isinstance(part, Always)])
+        branch = branch_at(parts, budget)
+        if branch is None:
+            return self._variant([part for part in parts if not isinstance(part, Always)])
+        part = parts[branch[0]]
+        bodies = [self._branches(way, branch[1]) for way in ways_of(parts, branch[0])]
+        if isinstance(part, Case):
+            return self._arms(part, bodies)
+        assert isinstance(part, Optional)
+        return [f"if p_{part.parameter.name} is None:", bodies[0], "else:", bodies[1]]
 
-    def _may_branch(self, count: int) -> bool:
-        if self._variants * count > _MOST_VARIANTS:
-            return False
-        self._variants *= count
-        return True
-
-    def _arms(self, case: Case, rest: list[Expression]) -> Lines:
+    def _arms(self, case: Case, bodies: list[Lines]) -> Lines:
+        """Return the lines for the arms of a case and what holds without one."""
         # Keys come before the constants of the conditions.
         first = self._operands.first(case)
         keys = [f"c{first + number}" for number in range(len(case.arms))]
         call = ", ".join([f"p_{case.parameter.name}", *keys])
         lines: Lines = [f"arm = chosen_arm({call})"]
-        word = "if"
-        for number, (_, condition) in enumerate(case.arms):
-            lines += [f"{word} arm == {number}:", self._branches([*rest, *conjuncts(condition)])]
-            word = "elif"
-        lines += ["else:", self._branches([*rest, *conjuncts(case.default)])]
-        return lines
+        for number, body in enumerate(bodies[:-1]):
+            lines += [f"{'elif' if number else 'if'} arm == {number}:", body]
+        return [*lines, "else:", bodies[-1]] if case.arms else [*lines, *bodies[-1]]
 
     # -- one variant ---------------------------------------------------------------------
 
     def _variant(self, parts: list[Expression]) -> Lines:
         """Return the lines for parts that all count."""
-        if any([isinstance(part, Never) for part in parts]):
+        # The order in which they were given does not matter: the cheapest are compared first.
+        parts = sorted(parts, key=cost_of)
+        if any([matches_nothing(part) for part in parts]):
             return ["found = 0" if self._shape.what == "count" else "found = []"]
-        seeds = self._seeds(parts)
+        seeds = self._choice.seeds(parts, self._operands)
         checks: Lines = []
         for place, part in enumerate(parts):
             is_covered = bool(seeds) and all([place in seed.covers for seed in seeds])
@@ -188,9 +177,10 @@ class PlanWriter:
     def _access(self, parts: list[Expression], seeds: list[Seed]) -> Lines:
         """Return the lines that look the seeds up and take the smallest."""
         if not seeds:
-            ordered = self._whole_order()
+            ordered = self._choice.whole_order()
             if ordered is not None:
                 return self._find(0, ordered) + self._chosen(0, ordered, parts)
+            self.has_loop = True
             rows = f"runtime.all_rows({self.view_name}, version)"
             return self._found(rows, parts, frozenset(), is_fresh=False)
         if len(seeds) == 1:
@@ -207,56 +197,51 @@ class PlanWriter:
         lines += ["else:", self._chosen(len(seeds) - 1, seeds[-1], parts)]
         return lines
 
-    def _seeds(self, parts: list[Expression]) -> list[Seed]:
-        built = [
-            index
-            for index in self._store.indexes
-            if index.name in (self._view.uniques if index.kind == "unique" else self._view.entries)
-        ]
-        seeds = seeds_of(parts, built, self._operands)
-        ordered = [seed for seed in seeds if self._direction(seed)]
-        # First, so that they are taken where others are no smaller: they need no sorting.
-        return [*ordered, *[seed for seed in not_dominated(seeds) if seed not in ordered]]
-
-    def _whole_order(self) -> Range | None:
-        """Return the range of a whole index that gives the order, None where none does."""
-        if self._shape.what == "count" or not self._paths:
-            return None
-        for index in self._store.indexes:
-            if (
-                index.kind == "sorted"
-                and index.condition is None
-                and index.name in self._view.entries
-            ):
-                found = Range(index, (), (), frozenset())
-                if self._direction(found):
-                    return found
-        return None
-
-    def _direction(self, seed: Seed) -> int:
-        """Return 1 if a seed gives the records in order, -1 if it does so from the end, 0 else."""
-        if not isinstance(seed, Range) or not self._paths:
-            return 0
-        assert seed.index.paths is not None
-        first = len(seed.prefix)
-        paths, directions = seed.index.paths[first:], seed.index.directions[first:]
-        if paths != tuple([path for path, _ in self._paths]):
-            return 0
-        wanted = tuple([direction for _, direction in self._paths])
-        return 1 if directions == wanted else -1 if directions == tuple([-d for d in wanted]) else 0
-
     def _chosen(self, number: int, seed: Seed, parts: list[Expression]) -> Lines:
         """Return the lines that set ``found`` from the seed that was taken."""
         is_all = len(seed.covers) == len(parts)
-        if self._shape.what == "count" and is_all and not isinstance(seed, Union):
-            return [f"found = {self._count(number, seed)}"]
-        direction = self._direction(seed)
+        if self._shape.what == "count":
+            if is_all and not isinstance(seed, Union):
+                return [f"found = {self._count(number, seed)}"]
+            if is_all and isinstance(seed, Union) and _is_of_one_hash(seed):
+                return [f"found = {self._distinct_count(number, seed)}"]
+        direction = self._choice.direction(seed)
         if direction:
             return self._in_order(number, seed, parts, is_falling=direction < 0)
-        is_fresh = isinstance(seed, Range) or (
-            isinstance(seed, Equal) and seed.index.kind == "unique"
-        )
+        if not _is_unique(seed):
+            self.has_loop = True
+        elif not is_all:
+            return self._sole(number, seed, parts)
+        if isinstance(seed, Range) and not is_all and self._runtime.identity is not None:
+            return self._survivors(number, seed, parts)
+        is_fresh = isinstance(seed, Range | Columns) or _is_unique(seed)
         return self._found(self._rows(number, seed), parts, seed.covers, is_fresh=is_fresh)
+
+    def _sole(self, number: int, seed: Equal, parts: list[Expression]) -> Lines:
+        """Return the lines for the only candidate, which has to be compared."""
+        condition = self._condition(parts, seed.covers)
+        is_count = self._shape.what == "count"
+        none, one = ("0", "1") if is_count else ("[]", "[r]")
+        cut = ["found = found[start:stop]"] if self._shape.has_window and not is_count else []
+        return [
+            f"if s{number} is None:",
+            [f"found = {none}"],
+            "else:",
+            [f"r = cache[s{number}]", f"found = {one} if {condition} else {none}", *cut],
+        ]
+
+    def _survivors(self, number: int, seed: Range, parts: list[Expression]) -> Lines:
+        """Return the lines for a range that is compared before it is put in default order."""
+        condition = self._condition(parts, seed.covers)
+        rows = f"[r for r in s{number}.rows(runtime.load) if {condition}]"
+        if self._shape.what == "count":
+            return [f"found = len({rows})"]
+        is_cut = self._shape.has_window and not self._shape.order
+        return [
+            f"found = {rows}",
+            "found.sort(key=runtime.identity)",
+            *(["found = found[start:stop]"] if is_cut else self._order_lines),
+        ]
 
     def _in_order(
         self, number: int, seed: Seed, parts: list[Expression], *, is_falling: bool
@@ -264,8 +249,8 @@ class PlanWriter:
         """Return the lines for candidates that an index gives in the order that is wanted."""
         span, condition = f"s{number}", self._condition(parts, seed.covers)
         if self._shape.has_window and condition:
-            matches = f"lambda r: {condition}"
-            return [f"found = runtime.first({span}, {is_falling}, {matches}, start, stop)"]
+            select = f"lambda rows: [r for r in rows if {condition}]"
+            return [f"found = runtime.first({span}, {is_falling}, {select}, start, stop)"]
         if self._shape.has_window:
             return [f"found = runtime.load({span}.numbers({is_falling}, stop)[start:])"]
         rows = f"{span}.rows(runtime.load)"
@@ -331,16 +316,29 @@ class PlanWriter:
             return lines
         if isinstance(seed, Range):
             return [f"{found} = {self._span(seed)}"]
+        if isinstance(seed, Columns):
+            return [f"{found} = scanned({', '.join(map(self._test, seed.tests))})"]
         get = self._get(seed)
         if isinstance(seed, Among):
             keys = "keys_without_none" if seed.index.kind == "unique" else "keys_among"
             return [f"{found} = runtime.among({get}, {keys}({seed.operand.source}))"]
         line = f"{found} = {get}({self._key(seed)})"
         if seed.index.kind == "unique":
-            tests = [f"{each.source} is None" for each in seed.operands if each.source[0] == "p"]
+            # The index has no entry for None.
+            tests = [
+                f"{operand.source} is None"
+                for operand, path in zip(seed.operands, seed.index.paths or (), strict=True)
+                if operand.source[0] == "p" and self._may_be_none(path)
+            ]
             refusal: Lines = [f"if {' or '.join(tests)}:", ["raise Misfit"]] if tests else []
             return [*refusal, line]
         return [line]
+
+    def _may_be_none(self, path: Any) -> bool:
+        if not self._store.decoding.is_typed:
+            return True
+        steps = resolve_path(path, self._store.shape)
+        return any([each.may_be_none or each.way != "attribute" for each in steps])
 
     def _count(self, number: int, seed: Seed) -> str:
         """Return the source of the number of candidates of a seed that was looked up."""
@@ -349,21 +347,41 @@ class PlanWriter:
             return " + ".join([f"({self._count(*arm)})" for arm in _arms(number, seed)])
         if isinstance(seed, Range):
             return f"{found}.count"
+        if isinstance(seed, Columns):
+            return f"len({found})"
         if isinstance(seed, Among):
             return f"sizes_of({found})"
         if seed.index.kind == "unique":
             return f"0 if {found} is None else 1"
         return f"0 if {found} is None else 1 if type({found}) is int else len({found}.numbers)"
 
+    def _distinct_count(self, number: int, seed: Union) -> str:
+        """Return the source of the number of records of several keys of one hash index."""
+        counts = []
+        names: list[str] = []
+        for inner, each in _arms(number, seed):
+            count = f"({self._count(inner, each)})"
+            # What two look-ups of equal keys find is one object.
+            same = " or ".join([f"s{inner} is {name}" for name in names])
+            counts.append(f"(0 if {same} else {count})" if same else count)
+            names.append(f"s{inner}")
+        return " + ".join(counts)
+
     def _rows(self, number: int, seed: Seed) -> str:
         """Return the source of the records of a seed, in default order."""
         found = f"s{number}"
         if isinstance(seed, Range):
             return f"runtime.in_default_order({found})"
+        if isinstance(seed, Columns):
+            return f"runtime.of_numbers({found})"
         if isinstance(seed, Among):
             return f"runtime.joined({found}, version)"
         if isinstance(seed, Union):
             arms = _arms(number, seed)
+            is_pair = len(arms) == 2 and not self._runtime.is_keyed
+            if is_pair and all([_is_unique(each) for _, each in arms]):
+                (one, _), (other, _) = arms
+                return f"[cache[each] for each in pair(s{one}, s{other})]"
             if _is_of_one_hash(seed):
                 return f"runtime.joined([{', '.join([f's{inner}' for inner, _ in arms])}], version)"
             parts = [self._part(inner, each) for inner, each in arms]
@@ -381,6 +399,8 @@ class PlanWriter:
             return f"(s{number}.numbers(), s{number}.rows(runtime.load))"
         if isinstance(seed, Among):
             return f"*runtime.parts_of(s{number}, version)"
+        if isinstance(seed, Columns):
+            return f"(s{number}.tolist(), runtime.load(s{number}.tolist()))"
         if isinstance(seed, Union):
             return ", ".join([self._part(*arm) for arm in _arms(number, seed)])
         return f"runtime.part_of(s{number}, version)"
@@ -403,6 +423,14 @@ class PlanWriter:
         self.names[name] = range_finder(entries, seed)
         return f"{name}({', '.join([each.source for each in operands])})"
 
+    def _test(self, test: Test) -> str:
+        """Return the source of a comparison of a column."""
+        name = self._name("column", test.index.name)
+        self.names[name] = self._view.entries[test.index.name]
+        sources = [each.source for each in test.operands]
+        operand = f"({', '.join(sources)})" if test.operator == "between" else sources[0]
+        return f"({name}, {test.operator!r}, {operand})"
+
     def _key(self, seed: Equal) -> str:
         sources = [each.source for each in seed.operands]
         return f"({', '.join(sources)})" if len(sources) > 1 else sources[0]
@@ -421,6 +449,10 @@ def _arms(number: int, seed: Union) -> list[tuple[int, Seed]]:
     return [(number * 100 + 100 + place, each) for place, each in enumerate(seed.seeds)]
 
 
+def _is_unique(seed: Seed) -> bool:
+    return isinstance(seed, Equal) and seed.index.kind == "unique"
+
+
 def _is_of_one_hash(seed: Union) -> bool:
     """Whether two arms have the same records only if they look up the same key."""
     first = seed.seeds[0]
@@ -430,13 +462,3 @@ def _is_of_one_hash(seed: Union) -> bool:
             for each in seed.seeds
         ]
     )
-
-
-def _paths_in_order(store: Store, shape: Shape) -> tuple[tuple[Any, int], ...]:
-    """Return path and direction of each term of the order; none if an index can't give it.
-
-    With a natural key ties are in the order of the keys, which no index has.
-    """
-    if store.key is not None or not all([isinstance(t.value, Field) for t in shape.order]):
-        return ()
-    return tuple([(term.value._path, -1 if term.is_descending else 1) for term in shape.order])  # type: ignore[attr-defined]

@@ -11,12 +11,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from memdb.query._candidates import names_of
+from memdb.query._choice import every_way
 from memdb.query._conditions import ALWAYS, Expression, conjuncts, has_callback
 from memdb.query._fields import Field
-from memdb.query._parameters import Case, Optional, parameters
+from memdb.query._parameters import parameters
 from memdb.query._plan_source import PlanWriter, Shape, What
 from memdb.query._runtime import Misfit
-from memdb.query._seeds import Operands, seeds_of
+from memdb.query._seeds import Operands, not_dominated, seeds_of
 from memdb.query._structure import constants, structure
 from memdb.query._values import Order
 
@@ -112,7 +113,7 @@ def keep_plan(store: Store, key: object, plan: Plan) -> Plan:
     plans = store.indexes.plans
     if len(plans) >= _MOST_PLANS:
         plans.clear()
-    if plan.view is store.indexes.view:
+    if plan.view.is_valid:
         plans[key] = plan
     return plan
 
@@ -127,7 +128,7 @@ def try_again(store: Store, plan: Plan) -> bool:
     log.raise_if_closed()
     if store.engine.current() is not None:
         return False
-    if plan.view is store.indexes.view and plan.view.cursor == log.next_slot:
+    if plan.view.is_valid and plan.view.cursor == log.next_slot:
         # Not for what somebody has committed: a record has to be read, or an operand is unusual.
         return False
     store.indexes.catch_up(plan.indexes)
@@ -154,7 +155,7 @@ def make_plan(
     Raises:
         QueryError: As `answer`.
     """
-    indexes = tuple(dict.fromkeys([*_useful(store, shape.expression), *_ordering(store, shape)]))
+    indexes = tuple(dict.fromkeys([*_useful(store, shape), *_ordering(store, shape)]))
     view = store.indexes.catch_up(indexes)
     none = Plan(None, None, [], [], (), view, indexes, "")
     if is_bounded or has_callback(shape.expression) or (_parameters(shape) and not has_parameters):
@@ -191,25 +192,14 @@ def _ordering(store: Store, shape: Shape) -> list[str]:
     ]
 
 
-def _useful(store: Store, expression: Expression) -> list[str]:
-    """Return the names of the indexes that a condition may be answered with."""
-    operands = Operands(expression)
+def _useful(store: Store, shape: Shape) -> list[str]:
+    """Return the names of the indexes that a query may be answered with."""
+    operands = Operands(shape.expression)
     names: list[str] = []
-
-    def look(parts: list[Expression]) -> None:
-        names.extend(names_of(seeds_of(parts, store.indexes, operands)))
-        for place, part in enumerate(parts):
-            rest = [*parts[:place], *parts[place + 1 :]]
-            if isinstance(part, Optional):
-                look([*rest, *conjuncts(part.condition)])
-                return
-            if isinstance(part, Case):
-                for _, condition in part.arms:
-                    look([*rest, *conjuncts(condition)])
-                look([*rest, *conjuncts(part.default)])
-                return
-
-    look(conjuncts(expression))
+    for parts in every_way(conjuncts(shape.expression)):
+        seeds = seeds_of(parts, store.indexes, operands)
+        # One that is never smaller than another may still give the order.
+        names += names_of(seeds if shape.order else not_dominated(seeds))
     return names
 
 
@@ -217,26 +207,31 @@ def function_source(writer: PlanWriter, lines: Lines, arguments: list[str]) -> s
     """Return the source of a function that gives what was found, None where it can't."""
     body: Lines = [
         *writer.prelude,
-        *guarded(lines, "return None", view=writer.view_name),
+        *guarded(writer, lines, "return None"),
         "return found",
     ]
     return "\n".join([f"def run({', '.join(arguments)}):", *indented(body, 1)])
 
 
-def guarded(lines: Lines, otherwise: str, *, view: str) -> Lines:
+def guarded(writer: PlanWriter, lines: Lines, otherwise: str) -> Lines:
     """Return lines between two looks at the log: what they read is of one commit."""
+    view = writer.view_name
+    # The log's own attribute: its property costs 30 ns, a fifth of a look-up by a unique key.
+    is_other = "log._count != version"
+    is_changed = "engine.transaction is not None and engine.current() is not None"
+    # The count only grows and is never less than a cursor: the look afterwards would do for both.
+    # The one before spares a loop whose result can't be given.
+    before: Lines = [f"if {is_other} or {is_changed}:", [otherwise]]
     return [
         f"version = {view}.cursor",
-        # The log's own attribute: its property costs 30 ns, a fifth of a look-up by a unique key.
-        "if log._count != version or engine.transaction is not None"
-        " and engine.current() is not None:",
-        [otherwise],
+        *(before if writer.has_loop else []),
         "try:",
         lines,
         "except ESCAPES:",
         [otherwise],
         # The view too: a record that is not as its class says may have been read meanwhile.
-        f"if log._count != version or {view}.cursor != version:",
+        f"if {is_other} or {view}.cursor != version"
+        + (":" if writer.has_loop else f" or {is_changed}:"),
         [otherwise],
     ]
 

@@ -32,7 +32,8 @@ T_co = TypeVar("T_co", covariant=True)
 
 _MISSING: Final = object()
 
-_WORDS: Final = re.compile(r"(?<!')\b[^\W\d]\w*\b(?!')")
+# Names, but for attributes and texts.
+_WORDS: Final = re.compile(r"(?<![.'\w])[^\W\d]\w*\b(?!')")
 
 _generations = count(1)
 
@@ -65,12 +66,37 @@ class Prepared(Protocol[T_co]):
         """Return how it would be answered now; arguments and errors are those of calling it."""
 
 
+class _Call:
+    """A function of the user's whose code is replaced when the indexes are others.
+
+    A function is called in half of the time of an object with ``__call__``.
+
+    Attributes:
+        function: What the user has.
+        namespace: Its global names.
+    """
+
+    def __init__(self, owner: _Preparation[Any], name: str, document: str | None) -> None:
+        self.namespace: dict[str, Any] = {"owner": owner, "missing": _MISSING}
+        self.function = FunctionType(_plain_source(name).__code__, self.namespace, name)
+        self.function.__doc__ = document
+        self.function.__module__ = __name__
+
+    def replace(self, source: str, name: str, required: dict[str, bool]) -> None:
+        """Let the function do something else."""
+        scope: dict[str, Any] = {}
+        exec(compile(source, f"<memdb query, {name}>", "exec"), scope)
+        # Parameters and their names are the same, so that either code goes with either default.
+        defaults = {n: _MISSING if needed else None for n, needed in required.items()}
+        self.function.__kwdefaults__ = defaults
+        self.function.__code__ = scope[name].__code__
+
+
 class _Preparation(Generic[T]):
     """What is behind a prepared query.
 
     Attributes:
-        call: The function that the user has. Its code is replaced when the indexes are others: a
-            function is called in half of the time of an object with ``__call__``.
+        call: The function that the user has; its attributes are the others.
     """
 
     def __init__(self, query: Query[T]) -> None:
@@ -78,40 +104,76 @@ class _Preparation(Generic[T]):
         self._expression = ALWAYS if query._condition is None else query._condition
         self._required = parameters(*query._nodes())
         self._plans: dict[What, Plan] = {}
-        self._namespace: dict[str, Any] = {"owner": self, "missing": _MISSING}
-        self.call: Any = None
+        self._calls: dict[What, _Call] = {
+            "rows": _Call(self, "prepared", Prepared.__call__.__doc__),
+            "count": _Call(self, "count", Prepared.count.__doc__),
+        }
+        self.call: Any = self._calls["rows"].function
+        self.call.count, self.call.explain = self._calls["count"].function, self.explain
+        # Compiled at once, so that a wrong field is told here.
         self._renew("rows")
 
     # -- the calls -----------------------------------------------------------------------
 
-    def all(self, given: dict[str, Any]) -> list[T]:
+    def prepared(self, given: dict[str, Any]) -> list[T]:
         """Return the results; the way for all that the generated call does not do."""
         query = self._query
-        if query._is_plain and query._cursor is None:
+        if self._is_whole:
             found = self._answer("rows", given)
             if found is not None:
                 return copies(query._store, found)
-        return self._query._bound(given).all()
+        return query._bound(given).all()
 
-    def slow(self, known: dict[str, Any], unknown: dict[str, Any]) -> list[T]:
-        """Return the results for parameters of which some may be missing."""
-        given = {name: value for name, value in known.items() if value is not _MISSING}
-        return self.all({**given, **unknown})
-
-    def count(self, /, **given: Any) -> int:
-        """Return how many results there are; see `Prepared`."""
-        if self._query._is_plain and self._query._cursor is None:
+    def count(self, given: dict[str, Any]) -> int:
+        """Return how many results there are; otherwise as `prepared`."""
+        if self._is_whole:
             found = self._answer("count", given)
             if found is not None:
                 start, stop = self._window(given)
                 return max(0, min(int(found), stop) - start)
         return self._query._bound(given).count()
 
+    def slow_prepared(self, known: dict[str, Any], unknown: dict[str, Any]) -> list[T]:
+        """Return the results for parameters of which some may be missing."""
+        found = self._again("rows", known, unknown)
+        if found is not None:
+            return copies(self._query._store, found)
+        return self.prepared(_given(known, unknown))
+
+    def slow_count(self, known: dict[str, Any], unknown: dict[str, Any]) -> int:
+        """Return how many results there are for parameters of which some may be missing."""
+        if self._query._skip == 0 and self._query._limit is None:
+            found = self._again("count", known, unknown)
+            if found is not None:
+                return int(found)
+        return self.count(_given(known, unknown))
+
+    def _again(self, what: What, known: dict[str, Any], unknown: dict[str, Any]) -> Any:
+        """Return what the plan finds with its indexes caught up, None where more is amiss.
+
+        The usual case after a commit, spelled out: half of the time of `_answer`.
+        """
+        plan = self._plans[what]
+        store = self._query._store
+        is_given = not unknown and all([value is not _MISSING for value in known.values()])
+        if plan.run is None or not plan.view.is_valid or not is_given:
+            return None
+        if plan.view.cursor == store.engine.log.next_slot or store.engine.transaction is not None:
+            return None
+        start, stop = self._window(known)
+        store.indexes.catch_up(plan.indexes)
+        return plan.run(*plan.constants, *[known[n] for n in plan.parameters], start, stop)
+
     def explain(self, /, **given: Any) -> Explanation:
         """Return how it would be answered now; see `Prepared`."""
         return explain(self._query._bound(given))
 
     # -- inside --------------------------------------------------------------------------
+
+    @property
+    def _is_whole(self) -> bool:
+        """Whether the results are whole records, which a plan gives."""
+        return self._query._is_plain and self._query._cursor is None
 
     def _answer(self, what: What, given: dict[str, Any]) -> Any:
         """Return what the plan finds, caught up; None where only the general way can answer."""
@@ -156,7 +218,7 @@ class _Preparation(Generic[T]):
 
     def _plan(self, what: What) -> Plan:
         plan = self._plans.get(what)
-        if plan is None or plan.view is not self._query._store.indexes.view:
+        if plan is None or not plan.view.is_valid:
             plan = self._renew(what)
         return plan
 
@@ -177,53 +239,66 @@ class _Preparation(Generic[T]):
             suffix=f"_{next(_generations)}",
         )
         self._plans[what] = plan
-        if what == "rows":
-            self._renew_call(plan)
+        name = "prepared" if what == "rows" else "count"
+        source = None
+        if plan.writer is not None and self._is_whole:
+            source = self._call_source(plan, what, name)
+        if source is not None:
+            self._calls[what].replace(source, name, self._required)
+        else:
+            self._calls[what].replace(_general_source(name), name, {})
         return plan
 
-    def _renew_call(self, plan: Plan) -> None:
-        source = "def prepared(**given):\n    return owner.all(given)"
-        if plan.writer is not None and self._query._is_plain and self._query._cursor is None:
-            source = self._call_source(plan) or source
-        scope: dict[str, Any] = {}
-        exec(compile(source, f"<memdb query of {self._query._store.name}>", "exec"), scope)
-        function: FunctionType = scope["prepared"]
-        if self.call is None:
-            self.call = FunctionType(function.__code__, self._namespace, "prepared")
-            self.call.__doc__ = Prepared.__call__.__doc__
-            self.call.count, self.call.explain = self.count, self.explain
-        # Parameters and their names are the same, so that either code goes with either default.
-        defaults = {n: _MISSING if needed else None for n, needed in self._required.items()}
-        self.call.__kwdefaults__ = defaults
-        self.call.__code__ = function.__code__
-
-    def _call_source(self, plan: Plan) -> str | None:
-        """Return the source of the call: the whole plan spelled out; None if it can't be.
+    def _call_source(self, plan: Plan, what: What, name: str) -> str | None:
+        """Return the source of a call: the whole plan spelled out; None if it can't be.
 
         Each further call would cost 50 ns where a look-up by a unique key takes 130 in all.
         """
         query, writer = self._query, plan.writer
         assert writer is not None
-        given = ", ".join([f"{name!r}: p_{name}" for name in self._required])
-        otherwise = f"return owner.slow({{{given}}}, unknown)"
-        needed = [name for name, is_needed in self._required.items() if is_needed]
+        given = ", ".join([f"{each!r}: p_{each}" for each in self._required])
+        otherwise = f"return owner.slow_{name}({{{given}}}, unknown)"
+        needed = [each for each, is_needed in self._required.items() if is_needed]
+        window = _window_lines(query, otherwise)
+        result: Lines = ["return max(0, min(found, stop) - start)" if window else "return found"]
+        if what == "rows":
+            result = _give(query, writer.names)
         body: Lines = [
-            f"if {' or '.join(['unknown', *[f'p_{name} is missing' for name in needed]])}:",
+            f"if {' or '.join(['unknown', *[f'p_{each} is missing' for each in needed]])}:",
             [otherwise],
-            *_window_lines(query, otherwise),
+            *window,
             *writer.prelude,
-            *guarded(plan.lines, otherwise, view=writer.view_name),
-            *_give(query, writer.names),
+            *guarded(writer, plan.lines, otherwise),
+            *result,
         ]
         if not set(_WORDS.findall("\n".join(indented(body, 1)))).isdisjoint(self._required):
             # A parameter of a name that the source has for something else.
             return None
-        self._namespace |= writer.names
-        self._namespace |= {f"c{number}": value for number, value in enumerate(plan.constants)}
-        signature = ", ".join([f"{name}=None" for name in self._required])
+        namespace = self._calls[what].namespace
+        namespace |= writer.names
+        namespace |= {f"c{number}": value for number, value in enumerate(plan.constants)}
+        signature = ", ".join([f"{each}=None" for each in self._required])
         keywords = f"*, {signature}, " if signature else ""
-        body = [*[f"p_{name} = {name}" for name in self._required], *body]
-        return "\n".join([f"def prepared({keywords}**unknown):", *indented(body, 1)])
+        body = [*[f"p_{each} = {each}" for each in self._required], *body]
+        return "\n".join([f"def {name}({keywords}**unknown):", *indented(body, 1)])
+
+
+def _general_source(name: str) -> str:
+    return f"def {name}(**given):\n    return owner.{name}(given)"
+
+
+def _plain_source(name: str) -> FunctionType:
+    """Return the function that leaves all to the general way."""
+    scope: dict[str, Any] = {}
+    exec(compile(_general_source(name), "<memdb query>", "exec"), scope)
+    function: FunctionType = scope[name]
+    return function
+
+
+def _given(known: dict[str, Any], unknown: dict[str, Any]) -> dict[str, Any]:
+    """Return the parameters that were given."""
+    given = {name: value for name, value in known.items() if value is not _MISSING}
+    return {**given, **unknown}
 
 
 def prepared(query: Query[T]) -> Prepared[T]:

@@ -7,14 +7,26 @@ anything was committed meanwhile, and asks again. An exception says the same.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from datetime import date
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
+
 from memdb.errors import QueryError
 from memdb.indexes import Bucket, SortedEntries, Span
-from memdb.indexes._order import NOTHING, Bounds, bounds
+from memdb.indexes._order import (
+    BYTES_RANK,
+    DATE_RANK,
+    NOTHING,
+    NUMBER_RANK,
+    TEXT_RANK,
+    Bounds,
+    bounds,
+)
 from memdb.query._seeds import Range
 from memdb.serializers._build import is_plain_name
+from memdb.storage import Array
 
 if TYPE_CHECKING:
     from memdb._index_set import View
@@ -46,9 +58,9 @@ class Runtime:
         # Sorting by a field of the records is cheaper than by numbers that are kept apart.
         identity = store.shape.identity
         is_field = identity is not None and is_plain_name(identity) and not self.is_keyed
-        self._identity: Callable[[Any], int] | None = None
+        self.identity: Callable[[Any], int] | None = None
         if is_field and store.members.sole is not None and store.shape.kind != "dict":
-            self._identity = attrgetter(identity or "")
+            self.identity = attrgetter(identity or "")
 
     def load(self, numbers: Iterable[int]) -> list[Any]:
         """Return the cached records of numbers."""
@@ -103,8 +115,8 @@ class Runtime:
                 rows += self.rows_of(each, version)
         if len(distinct) < 2:
             return rows
-        if self._identity is not None:
-            rows.sort(key=self._identity)
+        if self.identity is not None:
+            rows.sort(key=self.identity)
             return rows
         return self.merged([self.part_of(each, version) for each in distinct])
 
@@ -136,6 +148,12 @@ class Runtime:
         """Return numbers and records of several look-ups."""
         return [self.part_of(each, version) for each in found]
 
+    def of_numbers(self, numbers: Array) -> list[Any]:
+        """Return the records of rising numbers, in default order."""
+        found = numbers.tolist()
+        rows = self.load(found)
+        return self._by_slot(found, rows) if self.is_keyed else rows
+
     def in_default_order(self, span: Span) -> list[Any]:
         """Return the records of a range of a sorted index, by identity."""
         rows: list[Any] = span.rows(self.load)
@@ -149,7 +167,12 @@ class Runtime:
         return list(map(rows.__getitem__, numbers.argsort().tolist()))
 
     def first(
-        self, span: Span, is_falling: bool, matches: Callable[[Any], bool], start: int, stop: int
+        self,
+        span: Span,
+        is_falling: bool,
+        select: Callable[[list[Any]], list[Any]],
+        start: int,
+        stop: int,
     ) -> list[Any]:
         """Return rows start to stop of those of a range that match, in the order of its keys.
 
@@ -159,7 +182,7 @@ class Runtime:
         limit, done = 2 * stop + _LEAST_STEP, 0
         while len(found) < stop and done < span.count:
             numbers = span.numbers(is_falling, limit)
-            found += filter(matches, self.load(numbers[done:]))
+            found += select(self.load(numbers[done:]))
             done = len(numbers)
             limit *= 2
         return found[start:stop]
@@ -167,6 +190,40 @@ class Runtime:
     def _by_slot(self, numbers: list[int], rows: list[Any]) -> list[Any]:
         slots = list(map(self._slot_of, numbers))
         return [rows[place] for place in sorted(range(len(rows)), key=slots.__getitem__)]
+
+
+def scanned(*tests: tuple[Any, str, Any]) -> Array:
+    """Return the numbers for which comparisons of columns are all true, (n,) <i8, rising.
+
+    Args:
+        tests: Column entries, operator and operand of each.
+
+    Raises:
+        Misfit: A column can't tell.
+    """
+    masks: dict[int, tuple[Any, Array]] = {}
+    for entries, operator, operand in tests:
+        mask = entries.mask(operator, operand) if entries.is_exact else None
+        if mask is None:
+            raise Misfit
+        # Of one column all at once.
+        _, other = masks.get(id(entries), (entries, mask))
+        masks[id(entries)] = entries, mask & other
+    numbers: Array | None = None
+    for entries, mask in masks.values():
+        some = entries.numbers(mask)
+        numbers = some if numbers is None else np.intersect1d(numbers, some, assume_unique=True)
+    assert numbers is not None
+    return numbers
+
+
+def pair(one: int | None, other: int | None) -> tuple[int, ...]:
+    """Return the numbers that two look-ups in unique indexes found, rising, each once."""
+    if one is None or one == other:
+        return () if other is None else (other,)
+    if other is None:
+        return (one,)
+    return (one, other) if one < other else (other, one)
 
 
 def size_of(found: Found) -> int:
@@ -205,6 +262,13 @@ def keys_without_none(values: Any) -> Any:
     return keys
 
 
+# Types whose values are their own sort keys behind the rank. A float may be a NaN, and a datetime
+# needs a look at its zone.
+_RANKS: Final[dict[type, int]] = {
+    int: NUMBER_RANK, str: TEXT_RANK, bytes: BYTES_RANK, date: DATE_RANK,
+}  # fmt: skip
+
+
 def range_finder(entries: SortedEntries, seed: Range) -> Callable[..., Span]:
     """Return a function of a range's operands that gives the span of the index.
 
@@ -216,13 +280,52 @@ def range_finder(entries: SortedEntries, seed: Range) -> Callable[..., Span]:
         return entries.span
     if prefix:
         return _prefixed(entries, prefix, operators)
+    span = entries.span
     if operators == ["between"]:
-        return lambda low, high: entries.span(*_exact(bounds("between", (low, high)))[:4])
+        return _between(span)
     if len(operators) == 1:
-        (operator,) = operators
-        return lambda operand: entries.span(*_exact(bounds(operator, operand))[:4])
+        return _one_sided(span, operators[0])
     rising, falling = operators
-    return lambda low, high: entries.span(*_both(rising, low, falling, high))
+    is_low_open, is_high_open = rising == ">", falling == "<"
+
+    def both(low: Any, high: Any) -> Span:
+        # Without the bounds of each, which cost 1 us together.
+        if type(low) is type(high) and (rank := _RANKS.get(type(low))) is not None:
+            return span((rank, low), (rank, high), is_low_open, is_high_open)
+        return span(*_both(rising, low, falling, high))
+
+    return both
+
+
+def _between(span: Callable[..., Span]) -> Callable[..., Span]:
+    def between(low: Any, high: Any) -> Span:
+        if type(low) is type(high) and (rank := _RANKS.get(type(low))) is not None:
+            return span((rank, low), (rank, high))
+        return span(*_exact(bounds("between", (low, high)))[:4])
+
+    return between
+
+
+def _one_sided(span: Callable[..., Span], operator: str) -> Callable[..., Span]:
+    is_open = operator in ("<", ">")
+
+    def above(operand: Any) -> Span:
+        rank = _RANKS.get(type(operand))
+        if rank is None:
+            return span(*_exact(bounds(operator, operand))[:4])
+        return span((rank, operand), (rank + 1,), is_open, True)
+
+    def below(operand: Any) -> Span:
+        rank = _RANKS.get(type(operand))
+        if rank is None:
+            return span(*_exact(bounds(operator, operand))[:4])
+        return span((rank,), (rank, operand), False, is_open)
+
+    if operator in (">", ">="):
+        return above
+    if operator in ("<", "<="):
+        return below
+    return lambda operand: span(*_exact(bounds(operator, operand))[:4])
 
 
 def _both(rising: str, low: Any, falling: str, high: Any) -> tuple[Any, Any, bool, bool]:
@@ -243,7 +346,9 @@ def _prefixed(entries: SortedEntries, prefix: int, operators: list[str]) -> Call
     def find(*operands: Any) -> Span:
         values = operands[:prefix]
         for value in values:
-            _exact(bounds("==", value))
+            if _exact(bounds("==", value)) is NOTHING:
+                # Nothing equals a NaN, though the index has an entry for it.
+                return entries.span(*NOTHING[:4])
         rest = operands[prefix:]
         if not operators:
             return entries.span(prefix=values)

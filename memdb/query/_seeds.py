@@ -7,7 +7,7 @@ The parts of the condition that it *covers* need not be looked at again.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from memdb.query._conditions import And, Callback, Comparison, Expression, Or, conjuncts, is_value
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 Path = tuple[Any, ...]
 
+_OF_COLUMNS: Final = frozenset({"==", "!=", "<", "<=", ">", ">=", "between"})
 _RISING: Final = frozenset({">", ">="})
 _FALLING: Final = frozenset({"<", "<="})
 
@@ -99,7 +100,39 @@ class Union:
         return " or ".join(map(str, self.seeds))
 
 
-Seed = Equal | Among | Range | Union
+@dataclass(frozen=True, slots=True)
+class Test:
+    """A comparison of a field that a column index has.
+
+    Attributes:
+        index: The index.
+        operator: As `ColumnEntries.mask` takes it.
+        operands: One, or two for ``between``.
+    """
+
+    index: BoundIndex
+    operator: str
+    operands: tuple[Operand, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """The records for which comparisons of whole columns are true; as costly as it is vectorised.
+
+    Attributes:
+        tests: The comparisons, all of which must be true.
+        covers: See `Equal`.
+    """
+
+    tests: tuple[Test, ...]
+    covers: frozenset[int]
+
+    def __str__(self) -> str:
+        names = dict.fromkeys([repr(test.index.name) for test in self.tests])
+        return f"column index {', '.join(names)}"
+
+
+Seed = Equal | Among | Range | Union | Columns
 
 
 class Operands:
@@ -169,13 +202,25 @@ def seeds_of(
     served = [part for part in _parts(parts, operands)]
     seeds: list[Seed] = []
     for index in usable:
-        seeds += _of_index(index, served)
+        # What is in a partial index matches its condition.
+        own = _places_of(index, parts)
+        seeds += [replace(seed, covers=seed.covers | own) for seed in _of_index(index, served)]
     for place, part in enumerate(parts):
         if isinstance(part, Or):
             union = _union(place, part, usable, operands)
             if union is not None:
                 seeds.append(union)
-    return seeds
+    return seeds or _columns(indexes, served)
+
+
+def _columns(indexes: Iterable[BoundIndex], parts: list[_Part]) -> list[Seed]:
+    """Return the seed that column indexes are, if they serve a part."""
+    columns = {index.paths[0]: index for index in indexes if index.kind == "column" and index.paths}
+    found = [part for part in parts if part.path in columns and part.operator in _OF_COLUMNS]
+    if not found:
+        return []
+    tests = [Test(columns[part.path], part.operator, part.operands) for part in found]
+    return [Columns(tuple(tests), frozenset([part.place for part in found]))]
 
 
 def not_dominated(seeds: list[Seed]) -> list[Seed]:
@@ -205,6 +250,20 @@ def _is_usable(index: BoundIndex, parts: Sequence[Expression]) -> bool:
         [
             any([_is_same(wanted, part) for part in parts])
             for wanted in conjuncts(index.declaration.where)
+        ]
+    )
+
+
+def _places_of(index: BoundIndex, parts: Sequence[Expression]) -> frozenset[int]:
+    """Return the places of the parts that are the condition of a partial index."""
+    if index.declaration.where is None:
+        return frozenset()
+    wanted = conjuncts(index.declaration.where)
+    return frozenset(
+        [
+            place
+            for place, part in enumerate(parts)
+            if any([_is_same(each, part) for each in wanted])
         ]
     )
 
@@ -305,4 +364,4 @@ def _rank(seed: Seed) -> int:
     """Return how many candidates a seed may have, as far as that is known beforehand."""
     if isinstance(seed, Equal):
         return 0 if seed.index.kind == "unique" else 2 if len(seed.operands) == 1 else 1
-    return {Among: 3, Union: 4, Range: 5}[type(seed)]
+    return {Among: 3, Union: 4, Range: 5, Columns: 6}[type(seed)]

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import threading
 from array import array
+from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta, timezone
 from decimal import Decimal
 from typing import Any
@@ -22,8 +24,10 @@ from memdb.indexes import (
     SortedEntries,
     UniqueEntries,
     bounds,
+    sort_key,
 )
 from memdb.indexes._by_number import NOTHING, ByNumber
+from memdb.indexes._sorted_optional import OptionalColumn
 from memdb.indexes._sums import sum_of_floats, sum_of_ints
 
 Entries = HashEntries | UniqueEntries
@@ -402,6 +406,120 @@ class TestSortedEntries:
         assert [] == entries.span(prefix=("FR",)).numbers()
         assert ("AT", 1) == entries.first_key()
 
+    def test_catching_up(self) -> None:
+        """Many keys of the base's kind go in at once: new ones, changed ones, and twice given."""
+        entries = SortedEntries.build(range(500), range(1, 501))
+        model = dict(zip(range(1, 501), range(500), strict=True))
+        for numbers in [range(400, 900), range(2000, 1000, -1), [7, 7, 8] * 100]:
+            keys = [(number * 7919 + place) % 1000 for place, number in enumerate(numbers)]
+            entries.set_many(keys, numbers)
+            model.update(zip(numbers, keys, strict=True))
+
+        rising = sorted(model.items(), key=lambda pair: (pair[1], pair[0]))
+        assert [(key, number) for number, key in rising] == list(entries.items())
+
+    @pytest.mark.parametrize("none", [None, ABSENT])
+    def test_optional_keys(self, none: Any) -> None:
+        """None and absent keys lie before an array of the others, which stays one."""
+        entries = SortedEntries.build([2, none, 1, none] * 500, range(1, 2001))
+        assert isinstance(entries._state.column, OptionalColumn)
+        assert "<i8" == entries._state.column.kind.dtype
+        for number in range(1, 1500):
+            entries.set(number, none if number % 4 == 1 else number % 3)
+
+        assert isinstance(entries._state.column, OptionalColumn)
+        rest = range(1500, 2001)
+        ones = [number for number in range(1, 1500) if number % 4 != 1 and number % 3 == 1]
+        ones += [number for number in rest if number % 4 == 3]
+        nones = [*range(1, 1500, 4), *[number for number in rest if number % 2 == 0]]
+        assert ones == span_of(entries, "==", 1).numbers()
+        assert nones == entries.span(high=(2,)).numbers()
+        assert (len(nones) if none is None else 0) == span_of(entries, "==", None).count
+        assert 2000 - len(nones) == entries.span(low=(2,)).count
+        assert none is entries.first_key() and 2 == entries.last_key()
+        assert 0 == span_of(entries, "==", "a").count
+
+    @pytest.mark.parametrize("width", [0, 10, 1500, 2999, 5000])
+    def test_ranges_of_any_width(self, width: int) -> None:
+        """Both ends of a range are found, be they near each other or far."""
+        entries = SortedEntries.build([key // 2 for key in range(6000)], range(1, 6001))
+        for start in (0, 700, 2900):
+            for operator, operand in [("between", (start, start + width)), ("<", start + width)]:
+                low = start if operator == "between" else 0
+                high = start + width + (operator == "between")
+                expected = 2 * max(min(high, 3000) - low, 0)
+                assert expected == span_of(entries, operator, operand).count
+
+    @pytest.mark.parametrize(
+        ("keys", "new"),
+        [
+            (["b", "a", "c"], "bb"),
+            ([2, Decimal("1.5"), 0.5], Decimal("NaN")),
+            ([datetime(2020, 1, day, tzinfo=ZoneInfo("Europe/Berlin")) for day in (2, 1, 3)], None),
+            ([None, 3, 1], 2),
+        ],
+        ids=["texts", "numbers", "zone", "optional"],
+    )
+    def test_many_equal_keys(self, keys: list[Any], new: Any) -> None:
+        """Keys that occur often are in order, numbers rising, before and after a new base."""
+        model = dict(zip(range(1, 1501), keys * 500, strict=True))
+        entries = SortedEntries.build(list(model.values()), list(model))
+        for number in range(1, 1500):
+            key = new if number % 4 == 0 else keys[number % 3]
+            entries.set(number, key)
+            model[number] = key
+
+        rising = sorted(model, key=lambda number: (sort_key(model[number]), number))
+        assert rising == entries.span().numbers()
+        expected = [number for number in rising if sort_key(model[number]) == sort_key(keys[0])]
+        assert expected == entries.span(prefix=(keys[0],)).numbers()
+
+    def test_array(self) -> None:
+        """The numbers of a span as an array, with changes and without."""
+        entries = SortedEntries.build([3, 1, 2], [1, 2, 3])
+        assert [2, 3, 1] == entries.span().array().tolist()
+
+        entries.set(3, 9)
+
+        assert [2, 1, 3] == entries.span().array().tolist()
+
+    def test_nan_in_a_prefix(self) -> None:
+        """A prefix asks what equals it, and nothing equals NaN."""
+        entries = SortedEntries.build([(math.nan, 1), (1.0, 1)], [1, 2], (1, 1))
+
+        assert [] == entries.span(prefix=(math.nan,)).numbers()
+        assert 0 == SortedEntries.build([math.nan], [1]).span(prefix=(math.nan,)).count
+
+    def test_a_delta_that_a_writer_is_changing(self) -> None:
+        """A reader that finds half of a change gets an error."""
+        entries = SortedEntries.build([1, 2], [1, 2])
+        entries.set(3, 2)
+        span = entries.span()
+        entries.remove(3)
+
+        with pytest.raises(RuntimeError):
+            span.numbers()
+        with pytest.raises(RuntimeError):
+            span.rows(lambda numbers: numbers)
+
+    def test_changed_rows_that_are_too_few(self) -> None:
+        """A load that lost a record of the delta is an error too."""
+        entries = SortedEntries()
+        entries.set(1, 1)
+
+        with pytest.raises(RuntimeError):
+            entries.span().rows(lambda numbers: [])
+
+    def test_value_of_another_type_in_its_place(self) -> None:
+        """An equal key of another type, zone or unknown class takes the old one's place."""
+        noon = datetime(2020, 1, 1, tzinfo=UTC)
+        east = noon.astimezone(timezone(timedelta(hours=5)))
+        for old, new in [(1, True), (1, 1.0), ([1], [True]), ([1], (1,)), (noon, east), ({1}, {2})]:
+            entries = SortedEntries.build([old], [1])
+            entries.set(1, new)
+
+            assert repr(new) == repr(entries.first_key())
+
     def test_prefix_of_a_single_key(self) -> None:
         """For a single key the prefix is the key, in the base and beside it."""
         entries = SortedEntries.build([1, 2, 2], [1, 2, 3])
@@ -474,6 +592,82 @@ class TestColumnEntries:
         assert 1002 == column.count()
         assert [1] == column.numbers(column.mask("==", 7)).tolist()
 
+    def test_items(self) -> None:
+        """Values come back with their types, None and absent ones too, removed ones not."""
+        day = date(2020, 1, 1)
+        column = ColumnEntries.build([day, None, ABSENT, day], [1, 2, 3, 4])
+        column.remove(4)
+
+        assert [(day, 1), (None, 2), (ABSENT, 3)] == list(column.items())
+        assert [True, True, True, False] == column.present().tolist()
+
+    def test_aligned(self) -> None:
+        """A mask of one column is one of another whose rows are others."""
+        one = ColumnEntries.build([1, 2, 3], [1, 2, 3])
+        other = ColumnEntries.build([4, 5, 6], [1, 2, 3])
+        mask = one.mask(">", 1)
+        assert mask is not None
+        for _ in range(2):
+            assert mask is other.aligned(one, mask)
+
+        other.set_many([7] * 100, range(3, 103))
+        other.remove(2)
+
+        assert [3] == other.numbers(other.aligned(one, mask)).tolist()
+
+    def test_zeros_of_both_signs(self) -> None:
+        """Least and greatest may be either zero where both are there."""
+        column = ColumnEntries.build([0.0, -0.0, 1.0], [1, 2, 3])
+
+        assert column.has_both_zeros()
+        assert not column.has_both_zeros(np.array([True, False, True]))
+
+    def test_numbers_in_any_order(self) -> None:
+        """Rows that came late are found, and their numbers rise all the same."""
+        column = ColumnEntries.build([5, 6], [5, 6])
+        for number in (3, 9, 4, 3):
+            column.set(number, number)
+
+        assert [3, 4, 5, 6, 9] == column.numbers().tolist()
+        assert [3, 4] == column.numbers(column.mask("<", 5)).tolist()
+        column.remove(3)
+        assert 4 == len(column)
+
+    def test_int_column_takes_floats(self) -> None:
+        """A NaN or another float turns a column of ints into one of floats, if that rounds none."""
+        column = ColumnEntries.build([1, 2], [1, 2])
+        column.set(1, math.nan)
+        assert column.is_exact and column.is_mixed
+        assert [2] == column.numbers(column.mask("<", 5)).tolist()
+
+        large = ColumnEntries.build([2**60, 2], [1, 2])
+        large.set(2, 0.5)
+
+        assert not large.is_exact
+
+    def test_mask_of_an_older_column(self) -> None:
+        """A mask made before rows were added is refused."""
+        column = ColumnEntries.build([1, 2], [1, 2])
+        mask = column.mask(">", 0)
+        column.set(3, 3)
+
+        with pytest.raises(RuntimeError):
+            column.sum(mask)
+
+    def test_limits_at_the_ends_of_64_bits(self) -> None:
+        """Limits beyond what the array can hold find all or nothing."""
+        column = ColumnEntries.build([-(2**63), 0, 2**63 - 1], [1, 2, 3])
+        for operator, operand, expected in [
+            ("<", -(2**63), []), ("<=", -(2**63), [1]), (">", 2**63 - 1, []),
+            (">=", 2**63 - 1, [3]), (">", math.inf, []), ("<", math.inf, [1, 2, 3]),
+            (">", -math.inf, [1, 2, 3]), ("<", 10**400, [1, 2, 3]), (">=", 0.5, [3]),
+            ("<=", Decimal("-0.5"), [1]),
+        ]:  # fmt: skip
+            assert expected == column.numbers(column.mask(operator, operand)).tolist()
+        floats = ColumnEntries.build([1.0, 1e308, math.nan], [1, 2, 3])
+        assert [1, 2] == floats.numbers(floats.mask("<", 10**400)).tolist()
+        assert [1, 2] == floats.numbers(floats.mask(">", -(10**400))).tolist()
+
     @pytest.mark.parametrize("seed", range(4))
     def test_float_sums_are_those_of_fsum(self, seed: int) -> None:
         """The sum of a large array is the nearest float, also where much of it cancels."""
@@ -515,3 +709,55 @@ class TestColumnEntries:
 
         assert sum(values) == sum_of_ints(np.array(values, "<i8"))
         assert 2 == sum_of_ints(np.array([True, True, False]))
+
+
+def test_readers_beside_a_writer() -> None:
+    """Readers without a lock see an error of the three kinds at most, never anything else."""
+    count = 600
+    entries = SortedEntries.build(range(count), range(1, count + 1))
+    pairs = SortedEntries.build(
+        [(key % 7, key) for key in range(count)], range(1, count + 1), (1, -1)
+    )
+    column = ColumnEntries.build(range(count), range(1, count + 1))
+    by_hash = HashEntries.build([key % 9 for key in range(count)], range(1, count + 1))
+    reads: list[Callable[[], object]] = [
+        lambda: span_of(entries, "between", (100, 500)).numbers(reverse=True),
+        lambda: entries.span().rows(lambda numbers: numbers),
+        entries.last_key,
+        lambda: list(entries.items()),
+        lambda: pairs.span(prefix=(3,)).numbers(reverse=True),
+        lambda: column.numbers(column.mask("!=", 5)),
+        lambda: column.sum(column.mask(">", 5)),
+        lambda: list(by_hash.items()),
+    ]
+    is_done = threading.Event()
+    surprises: list[Exception] = []
+
+    def read() -> None:
+        while not is_done.is_set():
+            for one in reads:
+                try:
+                    one()
+                except (IndexError, KeyError, RuntimeError):
+                    pass
+                except Exception as error:
+                    surprises.append(error)
+
+    readers = [threading.Thread(target=read) for _ in range(2)]
+    for reader in readers:
+        reader.start()
+    for step in range(4000):
+        number = step * 7919 % (count + 50) + 1
+        if step % 3:
+            entries.set(number, None if step % 50 == 0 else step % 700)
+            pairs.set(number, (step % 7, step))
+            column.set(number, step)
+            by_hash.set(number, (step % 11,))
+        else:
+            for structure in (entries, pairs, column, by_hash):
+                structure.remove(number)
+    is_done.set()
+    for reader in readers:
+        reader.join()
+
+    assert [] == surprises

@@ -1,0 +1,82 @@
+"""What `Query.explain` and `Query.analyze` return."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Access:
+    """One way to the records that may match.
+
+    Attributes:
+        source: The index, or what else.
+        count: How many records it gives, exactly.
+        condition: What all of them match, as the query shows it; empty when that is nothing.
+    """
+
+    source: str
+    count: int
+    condition: str = ""
+
+    def __str__(self) -> str:
+        condition = f" for {self.condition}" if self.condition else ""
+        return f"{self.source}{condition}: {self.count:,}"
+
+    def __repr__(self) -> str:
+        return f"<{self}>"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Explanation:
+    """How a query is answered; its text is for a person.
+
+    Attributes:
+        query: What was asked, with the values of its parameters.
+        chosen: Where the candidates come from.
+        others: The other indexes that give some, the smallest set first.
+        filters: The conditions that each candidate is compared with.
+        order: What the results are sorted by.
+        is_order_given: They come so from the index, and nothing is sorted.
+        by_index: The methods that indexes answer without looking at records, as ``"count()"``.
+        changes: How many changes of the transaction are looked at besides; None outside of one.
+        is_compiled: A generated function answers; if not, the general way.
+        reason: Why it is the general way; None when it is not.
+        source: The generated function, as text; None where the general way answers.
+        results: How many results there were, after `Query.analyze`.
+        seconds: How long it took, after `Query.analyze`.
+    """
+
+    query: str
+    chosen: Access
+    others: tuple[Access, ...]
+    filters: tuple[str, ...]
+    order: tuple[str, ...]
+    is_order_given: bool = False
+    by_index: tuple[str, ...] = ()
+    changes: int | None = None
+    is_compiled: bool = True
+    reason: str | None = None
+    source: str | None = None
+    results: int | None = None
+    seconds: float | None = None
+
+    def __str__(self) -> str:
+        lines = [self.query, f"  candidates  {self.chosen}"]
+        lines += [f"  not taken   {other}" for other in self.others]
+        if self.changes is not None:
+            lines.append(f"  besides     changes of the transaction: {self.changes:,}")
+        lines += [f"  compare     {each}" for each in self.filters]
+        if self.order:
+            given = ", from the index" if self.is_order_given else ""
+            lines.append(f"  order       {', '.join(self.order)}{given}")
+        if self.by_index:
+            lines.append(f"  index only  {', '.join(self.by_index)}")
+        way = "a generated function" if self.is_compiled else f"the general way: {self.reason}"
+        lines.append(f"  answered by {way}")
+        if self.seconds is not None:
+            lines.append(f"  took        {self.seconds * 1e6:,.1f} us for {self.results:,} results")
+        return "\n".join(lines)
+
+    # In a prompt it is asked for to be read.
+    __repr__ = __str__
