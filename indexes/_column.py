@@ -133,9 +133,9 @@ class ColumnEntries:
         if not values:
             return np.empty(0, self._raw.dtype)
         if set(map(type, values)) == {int, float}:
-            floats = np.array(values, "<f8")
             if any([type(value) is int and abs(value) > _EXACT for value in values]):
                 return None
+            floats = np.array(values, "<f8")
             self.is_mixed = True
             kind, raw = FLOATS, floats
         else:

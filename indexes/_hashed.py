@@ -112,6 +112,10 @@ class HashedIdentities:
             place += 1
         return slots[place]
 
+    def find_many(self, identities: Array) -> Array:
+        """Return the slots of numbers that are live, (n,) <i8 each."""
+        return np.fromiter(map(self.find, identities.tolist()), "<i8", len(identities))
+
     def set(self, identity: int, slot: int) -> None:
         """Make ``slot`` the live version of ``identity``."""
         numbers, slots, shift, last = self.table

@@ -31,6 +31,9 @@ class Identities(Protocol):
     def find(self, identity: int) -> int:
         """Return the slot of the live version, 0 when there is none."""
 
+    def find_many(self, identities: Array) -> Array:
+        """Return the slots of identities that are live, (n,) <i8 each."""
+
     def set(self, identity: int, slot: int) -> None:
         """Make ``slot`` the live version, of a new identity or instead of an older version."""
 
@@ -117,6 +120,14 @@ class IdentityIndex:
         if 0 < identity < len(self.dense):
             return self.dense[identity]
         return self.sparse.get(identity, 0)
+
+    def find_many(self, identities: Array) -> Array:
+        """Return the slots of identities that are live; the writers' lock is held."""
+        if self.sparse:
+            return np.fromiter(map(self.find, identities.tolist()), "<i8", len(identities))
+        # The array can't grow while NumPy looks at it: only for this one line.
+        slots: Array = np.frombuffer(self.dense, "<u4")[identities].astype("<i8")
+        return slots
 
     def set(self, identity: int, slot: int) -> None:
         """Make ``slot`` the live version of ``identity``."""
@@ -212,6 +223,12 @@ class ScannedIdentities:
     def find(self, identity: int) -> int:
         """Return the slot of the live version, 0 when there is none."""
         return self._place(identity)[1] if 0 < identity < self.next_identity else 0
+
+    def find_many(self, identities: Array) -> Array:
+        """Return the slots of identities that are live."""
+        live, slots = self.arrays()
+        found: Array = slots[np.searchsorted(live, identities)]
+        return found
 
     def set(self, identity: int, slot: int) -> None:
         """Make ``slot`` the live version of ``identity``."""

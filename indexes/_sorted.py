@@ -12,12 +12,16 @@ import numpy as np
 from memdb.indexes._order import HIGHEST, NAN_RANK, SortKey, sort_key
 from memdb.indexes._sorted_columns import Column, spliced
 from memdb.indexes._sorted_compound import CompoundColumn, Probes, TupleColumn
-from memdb.indexes._sorted_kinds import Array, encode, order_of
-from memdb.indexes._sorted_optional import build_column
+from memdb.indexes._sorted_kinds import Array, Kind, encode, order_of, viewed
+from memdb.indexes._sorted_optional import OptionalColumn, build_column
 from memdb.indexes._sorted_span import AnyColumn, Span, State
 
 LEAST_CHANGES: Final = 1024
 _LARGEST_SHORT: Final = 2**32 - 1
+# A change takes 5 us, inserting some into arrays 20 ns for each entry, building anew 100 and more.
+_LEAST_SOME: Final = 256
+_SHARE_OF_SOME: Final = 256
+_SHARE_OF_MOST: Final = 16
 
 
 class SortedEntries:
@@ -82,6 +86,12 @@ class SortedEntries:
         self._state = State(column, numbers)
         return self
 
+    @property
+    def kind(self) -> Kind | None:
+        """How most keys are held, None where they are of several fields."""
+        column = self._state.column
+        return column.kind if isinstance(column, Column | OptionalColumn) else None
+
     def merged(self) -> tuple[AnyColumn, Array] | None:
         """Return all keys in order, and their numbers; None where they are of several kinds."""
         state: State | None = self._state
@@ -129,27 +139,38 @@ class SortedEntries:
 
         Cost: as for one, or as building anew where they are many.
         """
-        if len(numbers) * 16 <= max(len(self), LEAST_CHANGES):
+        count = len(numbers)
+        is_most = count * _SHARE_OF_MOST > max(len(self), LEAST_CHANGES)
+        is_some = count >= _LEAST_SOME and count * _SHARE_OF_SOME >= len(self)
+        if (is_most or is_some) and self._join(keys, numbers):
+            return
+        if not is_most:
             for number, key in zip(numbers, keys, strict=True):
                 self.set(number, key)
             return
-        added = np.array(numbers, "<i8")
-        if not (added[1:] > added[:-1]).all():
-            # The last of several keys of a number counts.
-            news = dict(zip(numbers, keys, strict=True))
-            added, keys = np.fromiter(news, "<i8", len(news)), list(news.values())
+        added, keys = _last_of_each(keys, numbers)
         state = self._merged(self._state)
-        keep = np.ones(state.column.size, bool)
-        if state.column.size and added.min() <= state.numbers.max():
-            keep = ~np.isin(state.numbers, added)
-        if isinstance(state.column, Column) and state.column.kind.dtype and keep.any():
-            kind, raw, _ = encode(keys)
-            if kind == state.column.kind:
-                self._state = _joined(state.column, state.numbers, keep, raw, added)
-                return
+        keep = _others(state, added)
         kept = list(compress(state.column.values(), keep.tolist()))
         all_numbers = np.concatenate((state.numbers[keep].astype("<i8"), added))
         self._state = self._state_of(*_by_number([*kept, *keys], all_numbers))
+
+    def _join(self, keys: Sequence[Any], numbers: Sequence[int]) -> bool:
+        """Give numbers new keys if all are held in an array of one kind; return whether so."""
+        column = self._state.column
+        if not isinstance(column, Column) or not column.kind.dtype:
+            return False
+        added, keys = _last_of_each(keys, numbers)
+        kind, raw, _ = encode(keys)
+        found = self.merged() if kind == column.kind else None
+        if found is None or not isinstance(found[0], Column):
+            return False
+        state = State(*found)
+        keep = _others(state, added)
+        if not keep.any():
+            return False
+        self._state = _joined(found[0], state.numbers, keep, raw, added)
+        return True
 
     def _merged(self, state: State) -> State:
         """Return the state with a new base and nothing beside it."""
@@ -260,6 +281,23 @@ class SortedEntries:
             yield self.key_of(number), number
 
 
+def _last_of_each(keys: Sequence[Any], numbers: Sequence[int]) -> tuple[Array, Sequence[Any]]:
+    """Return numbers, each once, and the last key of each."""
+    added = np.array(numbers, "<i8")
+    if (added[1:] > added[:-1]).all():
+        return added, keys
+    news = dict(zip(numbers, keys, strict=True))
+    return np.fromiter(news, "<i8", len(news)), list(news.values())
+
+
+def _others(state: State, added: Array) -> Array:
+    """Return which entries of a base are not of some numbers, (n,) bool."""
+    if not state.column.size or added.min() > state.numbers.max():
+        return np.ones(state.column.size, bool)
+    others: Array = np.isin(state.numbers, added, invert=True)
+    return others
+
+
 def _parts_of(state: State) -> tuple[Array | None, Array, list[Any], Array]:
     """Return what makes a new base: which keys stay, places and keys of new ones, all numbers."""
     keep = None
@@ -297,11 +335,30 @@ def _by_number(keys: Sequence[Any], numbers: Array) -> tuple[Sequence[Any], Arra
 
 def _joined(column: Column, numbers: Array, keep: Array, raw: Array, added: Array) -> State:
     """Return the state of a base's entries that stay and of others, whose keys are of its kind."""
+    if len(added) * _SHARE_OF_MOST <= column.size:
+        return _inserted(column, numbers, keep, raw, added)
     numbers = np.concatenate((numbers[keep].astype("<i8"), added))
     by_number = np.argsort(numbers)
     raw = np.concatenate((column.raw[keep], raw))[by_number]
     order = order_of(column.kind, raw)
     return State(Column(column.kind, raw[order]), short(numbers[by_number][order]))
+
+
+def _inserted(column: Column, numbers: Array, keep: Array, raw: Array, added: Array) -> State:
+    """Do as `_joined` without sorting all."""
+    by_number = np.argsort(added)
+    raw, added = raw[by_number], short(added[by_number])
+    order = order_of(column.kind, raw)
+    raw, added = raw[order], added[order]
+    kept, kept_numbers = column.raw[keep], numbers[keep]
+    places, ends = np.searchsorted(kept, raw, "left"), np.searchsorted(kept, raw, "right")
+    view = viewed(kept_numbers)
+    for at in np.flatnonzero(places < ends).tolist():
+        places[at] = bisect_left(view, int(added[at]), int(places[at]), int(ends[at]))
+    if added.dtype == "<i8":
+        kept_numbers = kept_numbers.astype("<i8", copy=False)
+    joined = Column(column.kind, np.insert(kept, places, raw))
+    return State(joined, np.insert(kept_numbers, places, added))
 
 
 def short(numbers: Array) -> Array:

@@ -50,7 +50,7 @@ from memdb.errors import (
     WriteError,
 )
 from memdb.query import F, P, case, count_, optional
-from memdb.query._explain import Explanation
+from memdb.query._explanation import Explanation
 from memdb.query._paging import Page
 from memdb.query._prepared import Prepared
 from memdb.query._query import Query

@@ -57,6 +57,7 @@ class BoundIndex:
         name: What the index is called.
         kind: Which structure holds it.
         paths: Where the fields are; None where a function makes the key.
+        asked: The fields that queries ask it for; its name, where a function makes the key.
         directions: For each field 1, or -1 where it falls.
         condition: Which records are in it; None: all are.
         is_partial: Whether a record may have no key in it.
@@ -74,6 +75,7 @@ class BoundIndex:
     """
 
     __slots__ = (
+        "asked",
         "check",
         "collection",
         "condition",
@@ -107,6 +109,7 @@ class BoundIndex:
         self.name = declaration.name
         self.kind: Kind = kind
         self.paths = declaration.paths
+        self.asked: Paths = declaration.paths or ((declaration.name,),)
         self.directions = declaration.directions
         self.needs_copy = declaration.key is not None
         self.condition = self._condition()
@@ -150,6 +153,7 @@ class BoundIndex:
         if self.kind == "unique":
             self._refuse_identity(self.paths or ())
         if self.paths is None:
+            self._refuse_field()
             return compile_function(self._call, form, matches, self._elements_of, slow_check)
         try:
             return compile_keys(
@@ -157,6 +161,15 @@ class BoundIndex:
             )
         except QueryError as error:
             raise self._refusal(str(error)) from error
+
+    def _refuse_field(self) -> None:
+        """Refuse the name of a field for an index that queries ask by its name."""
+        names = [field.name for field in self.shape.fields]
+        if self.name in names or self.name == self.shape.identity:
+            raise self._refusal(
+                f"the records have a field {self.name!r} too, which queries would mean. Give an"
+                " index that a function makes another name=."
+            )
 
     def _refuse_identity(self, paths: Paths) -> None:
         """Refuse a unique index that asks for the identity, which a new record has not yet."""
@@ -241,10 +254,28 @@ class BoundIndex:
             return function(record)
         except Exception as error:
             pass_on(error)
-            raise self._key_error(
-                f"can't make a key, as its function raised {type(error).__qualname__}. Let it"
-                " return None for a record that has no key."
-            ) from error
+            raise self._function_error(error) from error
+
+    def value_of(self, record: Any) -> Any:
+        """Return what the function makes of a record, for queries: elements as a collection.
+
+        Raises:
+            IndexKeyError: It raises.
+        """
+        value = self._call(record)
+        if self.kind != "set" or hasattr(value, "__len__") or not isinstance(value, Iterable):
+            return value
+        try:
+            return tuple(value)
+        except Exception as error:
+            pass_on(error)
+            raise self._function_error(error) from error
+
+    def _function_error(self, error: Exception) -> IndexKeyError:
+        return self._key_error(
+            f"can't make a key, as its function raised {type(error).__qualname__}. Let it"
+            " return None for a record that has no key."
+        )
 
     def _elements_of(self, value: Any) -> tuple[Any, ...]:
         """Return the different elements of a value of any kind."""

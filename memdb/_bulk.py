@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from memdb.indexes._order import ABSENT
-from memdb.query._expressions import NO_MATCH, step
+from memdb.query._evaluate import NO_MATCH, step
 from memdb.serializers._codec import GeneratedCodec
 from memdb.storage import Array, Payloads
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from memdb._records import Records
     from memdb.serializers._reader import FieldReader
 
-Path = tuple[str, ...]
+Path = tuple[str | int, ...]
 
 
 def values_of(
@@ -106,7 +106,7 @@ class _Reading:
         if member is None or not isinstance(member.codec, GeneratedCodec):
             return None
         identity = member.shape.identity
-        names = dict.fromkeys(path[0] for path in self._paths if path[0] != identity)
+        names = dict.fromkeys([str(path[0]) for path in self._paths if path[0] != identity])
         reader = member.codec.field_reader(tuple(names), ABSENT)
         return None if reader is None else _Fields(reader, tuple(names), self._paths, identity)
 
@@ -134,7 +134,7 @@ class _Fields:
             columns[self._names[0]] = found
         else:
             columns |= dict(zip(self._names, zip(*found, strict=True), strict=True))
-        wanted = [_column(columns[path[0]], path[1:]) for path in self._paths]
+        wanted = [_column(columns[str(path[0])], path[1:]) for path in self._paths]
         return wanted[0] if len(wanted) == 1 else list(zip(*wanted, strict=True))
 
 

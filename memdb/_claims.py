@@ -2,13 +2,27 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 if TYPE_CHECKING:
+    from memdb._bound_index import BoundIndex
     from memdb._insertion import Insertion
 
-# For each unique index the keys of a record in it: one, or none.
-Claims = tuple[tuple[Any, ...], ...]
+
+class Claims(NamedTuple):
+    """The keys of a record in the unique indexes of its collection.
+
+    Attributes:
+        indexes: `IndexSet.claimed` as it was when they were made.
+        keys: For each of them the keys of the record: one, or none.
+    """
+
+    indexes: list[BoundIndex]
+    keys: tuple[tuple[Any, ...], ...]
+
+
+NO_CLAIMS: Final = Claims([], ())
+"""Of records that were written while there were no unique indexes."""
 
 
 class Taken(Exception):

@@ -234,7 +234,7 @@ class Collection(Generic[T]):
             cls: type = type(identity)
             if cls is (int if store.key is None else str):
                 return self.get(identity)
-        compiled = compile_condition(condition, equals, store.shape)
+        compiled = compile_condition(condition, equals, store.query_shape)
         for row in matching(store, compiled):
             return given(store, row)  # type: ignore[no-any-return]
         return None
@@ -245,7 +245,7 @@ class Collection(Generic[T]):
         The arguments, errors and cost are those of `find`.
         """
         store = self._store
-        compiled = compile_condition(condition, equals, store.shape)
+        compiled = compile_condition(condition, equals, store.query_shape)
         return [given(store, row) for row in matching(store, compiled)]
 
     def count(self, condition: Predicate[T] | None = None, /, **equals: Any) -> int:
@@ -256,14 +256,14 @@ class Collection(Generic[T]):
         """
         if condition is None and not equals:
             return len(self)
-        compiled = compile_condition(condition, equals, self._store.shape)
+        compiled = compile_condition(condition, equals, self._store.query_shape)
         return count(self._store, compiled)
 
     def exists(self, condition: Predicate[T] | None = None, /, **equals: Any) -> bool:
         """Whether a record matches; the arguments and errors are those of `find`."""
         if condition is None and not equals:
             return len(self) > 0
-        compiled = compile_condition(condition, equals, self._store.shape)
+        compiled = compile_condition(condition, equals, self._store.query_shape)
         return any(True for _ in matching(self._store, compiled))
 
     def history(self, identity: int) -> list[Version[T]]:
@@ -511,9 +511,9 @@ def make_collection(store: Store) -> Collection[Any]:
     def renew_insert() -> None:
         store.fast_insert = _hot.insert_method(store, base).get("insert")
         if store.fast_insert is not None:
-            cls.insert = store.fast_insert  # type: ignore[method-assign]
+            cls.insert = store.fast_insert  # noqa: B010: mypy knows no such attribute
         elif "insert" in vars(cls):
-            del cls.insert  # type: ignore[misc]
+            delattr(cls, "insert")
 
     store.on_numbers = renew_insert
     if store.collection_id:

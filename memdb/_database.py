@@ -309,10 +309,13 @@ class Database:
     def checkpoint(self) -> None:
         """Write a checkpoint, so that opening after a crash walks nothing older; then flush.
 
+        Large indexes that were built or have changed much since are written first, as by `close`.
+
         Raises:
             WriteError: There is no room; the commits are safe all the same.
             FailedError, ClosedError: As `flush`.
         """
+        self._engine.save_indexes()
         self._engine.log.sync(checkpoint=True)
 
     def check(self) -> list[Finding]:
@@ -393,5 +396,7 @@ class Database:
             FailedError: The data could not be synced. The file is closed all the same.
 
         Cost: O(versions since the last checkpoint) and two syncs; nothing when nothing changed.
+        A large index of numbers, dates or datetimes that was built or has changed much is written
+        first: some 30 ms for a million records.
         """
         self._engine.close()

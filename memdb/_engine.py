@@ -64,13 +64,22 @@ class Engine:
     def close(self) -> None:
         """Close the log and let go of every cached record."""
         try:
-            self.log.close()
+            try:
+                self.save_indexes()
+            finally:
+                self.log.close()
         finally:
             self.forget()
             # Not so when an interrupt came: then the end of the process tries again.
             if self.log.is_closed:
                 self._finalizer.detach()
                 _open_engines.discard(self)
+
+    def save_indexes(self) -> None:
+        """Write the large indexes that have changed, directly before a checkpoint."""
+        if self.mode != "r" and self.log.path is not None and not self.log.is_shut:
+            for store in list(self.stores.values()):
+                store.indexes.save()
 
     def forget(self) -> None:
         """Drop caches and transaction, so that every call comes to where the gate is looked at."""

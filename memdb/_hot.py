@@ -120,7 +120,11 @@ def insert_method(store: Store, slow: type[Collection[Any]]) -> dict[str, Method
             "            return slow_insert(record)",
         ]
     unique = _unique(store, plain.number)
-    publish = [f"slot = append_one({plain.number}, payload, end_of_pointer)", *plain.publish]
+    publish = [
+        f"slot = append_one({plain.number}, payload, end_of_pointer)",
+        "horizon.slot = slot + 1",
+        *plain.publish,
+    ]
     if unique.publish:
         publish = [
             "first = log._count",
@@ -157,6 +161,7 @@ def insert_method(store: Store, slow: type[Collection[Any]]) -> dict[str, Method
         "encode": member.codec.encode,
         "lock": engine.log.lock,
         "log": engine.log,
+        "horizon": store.horizon,
         "identities": store.identities,
         "append_one": engine.log.append_one,
         "sync_to": engine.log.sync_to,
@@ -193,11 +198,14 @@ class _Plain(NamedTuple):
 def _unique(store: Store, number: str) -> _Plain:
     """Return what unique indexes add to an ``insert``: the keys that nobody may have."""
     bounds = store.indexes.claimed
+    # Others may be added while this is running, or by whoever has kept the bound method.
+    is_present = " and indexes.claimed is claimed"
+    names: dict[str, Any] = {"indexes": store.indexes, "claimed": bounds}
     if not bounds:
-        return _Plain([], [], "", number, [], {})
-    names: dict[str, Any] = {"indexes": store.indexes, "catch_up": store.engine.catch_up}
+        return _Plain([], [], is_present, number, [], names)
+    names["catch_up"] = store.engine.catch_up
     prepare, publish = [], []
-    tests = [f" and len(uniques) == {len(bounds)}"]
+    tests = [f"{is_present} and len(uniques) == {len(bounds)}"]
     for place, bound in enumerate(bounds):
         names[f"keys_of{place}"], names[f"name{place}"] = bound.keys_of, bound.name
         prepare.append(f"keys{place} = keys_of{place}(record)")

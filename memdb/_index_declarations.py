@@ -165,7 +165,7 @@ class HashIndex(IndexDeclaration):
 
     Args:
         fields: Names, `"address.city"` for what is inside; or fields of `F`; or one function.
-        key: A function that makes the key of a record; needs a name.
+        key: A function that makes the key of a record; needs a name, by which queries ask for it.
         name: What the index is called; the fields joined by `_` unless told.
         unique: Refuse a record whose key another one has. None and absent values never collide.
         where: The condition of the records that are in the index, an expression of `F`.
@@ -266,7 +266,7 @@ class SetIndex(IndexDeclaration):
 
 
 class ColumnIndex(IndexDeclaration):
-    """Keep the numbers, dates or times of a field in an array, to scan and add them up at once.
+    """Keep the numbers, dates or datetimes of a field in an array, to scan and add them up at once.
 
     Args:
         field: A name, or a field of `F`.

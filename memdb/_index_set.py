@@ -17,9 +17,19 @@ import numpy as np
 
 from memdb._bulk import values_of
 from memdb._claims import Claims, Taken
+from memdb._cloners import deep
+from memdb._index_functions import query_shape, refuse_hidden
 from memdb._index_keys import has_nothing
+from memdb._saved_indexes import SavedIndexes
 from memdb._scan import Snapshot, collector_paused, scan
-from memdb.errors import ConfigError, DuplicateKeyError, IndexKeyError, MemdbError, QueryError
+from memdb.errors import (
+    ConfigError,
+    DuplicateKeyError,
+    IndexKeyError,
+    MemdbError,
+    QueryError,
+    TransactionError,
+)
 from memdb.indexes import (
     NO_KEY,
     ColumnEntries,
@@ -29,7 +39,7 @@ from memdb.indexes import (
     UniqueEntries,
     sort_key,
 )
-from memdb.query._candidates import best_candidates, names_of, seeds_for
+from memdb.query._candidates import best_candidates, indexes_of, seeds_for
 from memdb.query._conditions import conjuncts
 from memdb.query._costs import matches_nothing
 from memdb.storage import Kind
@@ -45,14 +55,17 @@ Entries = HashEntries | SortedEntries | ColumnEntries
 # Up to so many new versions are looked at one by one: NumPy's calls cost as much as thirty.
 _FEW = 64
 
+# How often candidates are looked up again after somebody has committed meanwhile.
+_ATTEMPTS = 10
+
 
 class View:
     """Some indexes as of `cursor`; what generated queries look at.
 
     Attributes:
-        cursor: The slot up to which the indexes have taken in everything, -1 when the view must
-            not be used any more. A query that finds the log's next slot here before and after has
-            seen a single state.
+        cursor: The collection's horizon up to which the indexes have taken in everything, -1 when
+            the view must not be used any more. A query that finds the horizon here before and
+            after has seen a single state.
         is_valid: Whether plans for the view may still be made and kept.
         names: Of its plain indexes.
         rows: All records in default order at `cursor`, None until they are asked for.
@@ -115,6 +128,9 @@ class IndexSet:
     Attributes:
         entries: Name -> what is built of the plain indexes.
         uniques: Name -> unique index, in the order of claims; all or none.
+        claimed: The unique indexes, in the order of claims. Another list after each change of the
+            indexes, by which a write that began before knows.
+        partials: Those that have a condition.
         plans: What was compiled, by the shape of the query; see `renew`.
         is_checked: The keys of each record that is written have to be checked.
         is_strict: That, or each write has to bring its claims.
@@ -123,16 +139,18 @@ class IndexSet:
     def __init__(self, store: Insertion, bound: Iterable[BoundIndex]) -> None:
         self._store = store
         self._bound: dict[str, BoundIndex] = {each.name: each for each in bound}
+        refuse_hidden(store, self)
         self._lock = threading.RLock()
         self._is_busy = False
         self.entries: dict[str, Entries] = {}
         self.uniques: dict[str, UniqueEntries] = {}
         self._cursors: dict[str, int] = {}
+        self._saved = SavedIndexes(store)
         self._views: dict[tuple[str, ...], View] = {}
         self.plans: dict[Any, Any] = {}
         start = getattr(store.serializer, "exact_start", None)
         self._exact_start: bytes | None = None if start is None else bytes([start])
-        self._set_strictness()
+        self._set_bound(self._bound)
         store.on_untyped = self.renew
 
     # -- what there is -------------------------------------------------------------------
@@ -160,10 +178,11 @@ class IndexSet:
                 f"{self._store.name}: has an index {bound.name!r} already. Give the new one"
                 " another name=, or drop the old one."
             )
+        refuse_hidden(self._store, [*self, bound])
+        self._store.engine.log.raise_if_closed()
         with self._lock:
-            self._bound[bound.name] = bound
-            self._set_strictness()
             try:
+                self._set_bound({**self._bound, bound.name: bound})
                 if bound.unique is not None:
                     # The others with it: claims are for all of them.
                     with self._store.engine.log.lock:
@@ -172,60 +191,80 @@ class IndexSet:
                 if bound.kind != "unique":
                     self.catch_up([bound.name])
             except BaseException:
-                self.drop(bound.name)
+                if bound.name in self._bound:
+                    self.drop(bound.name)
                 raise
             self.renew()
 
     def drop(self, name: str) -> None:
         """Forget an index that is there."""
+        self._store.engine.log.raise_if_closed()
         with self._lock, self._store.engine.log.lock:
-            self._bound.pop(name)
-            self.entries.pop(name, None)
-            self._cursors.pop(name, None)
+            self._saved.drop(name)
+            kept = {each.name: each for each in self if each.name != name}
             if name in self.uniques:
                 self.uniques = {}
-            self._set_strictness()
-            self._renew()
+            self._set_bound(kept)
+            self._discard([name])
 
     def rename(self, old: str, new: BoundIndex) -> None:
-        """Give an index another name, without building it again."""
+        """Give an index another name, without building it again.
+
+        Raises:
+            ConfigError: A function makes it and another one asks for a field of this name.
+        """
+        refuse_hidden(self._store, [new, *[each for each in self if each.name != old]])
+        self._store.engine.log.raise_if_closed()
         with self._lock, self._store.engine.log.lock:
 
             def renamed(content: dict[str, Any]) -> dict[str, Any]:
                 # In the order of the declarations, which is that of claims.
                 return {new.name if name == old else name: each for name, each in content.items()}
 
-            self._bound = {**renamed(self._bound), new.name: new}
-            self.entries = renamed(self.entries)
-            self._cursors = renamed(self._cursors)
-            self.uniques = renamed(self.uniques)
-            self._set_strictness()
-            self._renew()
+            self._saved.drop(old)
+            uniques, entries = renamed(self.uniques), renamed(self.entries)
+            cursors = renamed(self._cursors)
+            self.renew()
+            self._set_bound({**renamed(self._bound), new.name: new})
+            self.uniques, self.entries, self._cursors = uniques, entries, cursors
 
-    def _set_strictness(self) -> None:
-        self._uniques = [each.unique for each in self._bound.values() if each.unique is not None]
-        is_checked = any([each.is_checked_always for each in self._bound.values()])
-        has_any = bool(self._bound)
-        self.is_checked = is_checked or (has_any and self._exact_start is None)
-        self.is_strict = self.is_checked or bool(self._uniques)
+    def _set_bound(self, bound: dict[str, BoundIndex]) -> None:
+        """Let these be the indexes from now on."""
+        all_bound = list(bound.values())
+        shape = query_shape(self._store, all_bound)
+        claimed = [each.unique for each in all_bound if each.unique is not None]
+        is_checked = any([each.is_checked_always for each in all_bound])
+        is_checked = is_checked or (bool(bound) and self._exact_start is None)
+        is_strict = is_checked or bool(claimed)
+        partials = [each for each in all_bound if each.declaration.where is not None]
+        # No call from here on, so that an interrupt finds all of it done or nothing.
+        self._store.query_shape = shape
+        self._bound = bound
+        self.claimed = claimed
+        self.is_checked = is_checked
+        self.is_strict = is_strict
+        self.partials = partials
 
     def renew(self) -> None:
-        """Let no compiled plan run any more, as what it was made from is different."""
-        with self._store.engine.log.lock:
-            self._renew()
+        """Let no compiled plan run any more, as what it was made from is different.
 
-    def _renew(self) -> None:
-        """Do what `renew` does; the lock is held."""
-        for view in self._views.values():
+        It takes no lock: a record may be decoded, and be found not to be as its class says, by
+        whoever holds one.
+        """
+        # In this order, see `_catch_up` and `keep_plan`: nobody who finds the new plans has a view
+        # from before that is valid.
+        views, self._views = self._views, {}
+        for view in list(views.values()):
             view.is_valid = False
             view.cursor = -1
-        self._views = {}
         self.plans = {}
 
     def forget(self) -> None:
         """Let go of everything, as the database is closed."""
-        self._renew()
+        self.renew()
         self.entries, self.uniques, self._cursors = {}, {}, {}
+        # Whoever had the old one when the process forked is not there any more.
+        self._lock = threading.RLock()
 
     def _view(self, names: tuple[str, ...]) -> View:
         """Return the view of some indexes; the lock is held."""
@@ -248,6 +287,7 @@ class IndexSet:
 
         Cost: O(versions since the last time), nothing when there were none.
         """
+        self._store.engine.log.raise_if_closed()
         with self._lock:
             if self._is_busy:
                 raise QueryError(
@@ -268,9 +308,10 @@ class IndexSet:
             self.build_uniques()
         missing: list[BoundIndex] = []
         behind: dict[int, list[str]] = {}
+        self._take_saved(names)
         with log.lock:
             log.raise_if_closed()
-            stop = log.next_slot
+            stop, horizon = log.next_slot, store.horizon.slot
             for name in names:
                 cursor = self._cursors.get(name)
                 if cursor is None:
@@ -293,26 +334,70 @@ class IndexSet:
             built = {bound.name: self._build(bound, snapshot) for bound in missing}
         with log.lock:
             log.raise_if_closed()
-            for change in changes:
-                _apply(change)
+            try:
+                for change in changes:
+                    _apply(change)
+            except BaseException:
+                # An interrupt may leave half a change: they are built anew.
+                self._discard([name for some, _ in gaps for name in some])
+                raise
             if not self.entries.keys().isdisjoint(built):
                 # Plans hold the entries that are replaced.
-                self._renew()
+                self.renew()
             for name in names:
                 # Not one that was dropped meanwhile.
                 if name in self._bound:
-                    self._cursors[name] = stop
                     if name in built:
                         self.entries[name] = built[name]
+                    self._cursors[name] = stop
             view = self._view(names)
-            if view.cursor != stop:
+            if view.cursor != horizon:
                 view.rows = None
-                view.cursor = stop
+                view.cursor = horizon
+                if not view.is_valid:
+                    # `renew` may have come between.
+                    view.cursor = -1
         return view
 
-    def is_at(self, view: View, version: int) -> bool:
-        """Whether the indexes of a view are as of just this slot; the lock is held."""
-        return view.is_valid and all([self._cursors.get(n) == version for n in view.names])
+    def _discard(self, names: Iterable[str]) -> None:
+        """Forget what is built of some indexes; the lock is held."""
+        self.renew()
+        for name in names:
+            self._cursors.pop(name, None)
+            self.entries.pop(name, None)
+
+    def _take_saved(self, names: Iterable[str]) -> None:
+        """Take from the file what is not built and saved there; it is caught up with as others."""
+        for name in names:
+            found = None if name in self._cursors else self._saved.load(self._bound[name])
+            if found is not None:
+                with self._store.engine.log.lock:
+                    self.entries[name], self._cursors[name] = found
+
+    def save(self) -> None:
+        """Write to the file what spares the next opening work, see `SavedIndexes.save`.
+
+        Nothing if another thread is about to bring the indexes up to date, or a key function calls.
+        """
+        if not self._lock.acquire(blocking=False):
+            return
+        try:
+            if not self._is_busy:
+                cursors = self._cursors
+                built = [
+                    (self._bound[name], entries, cursors[name])
+                    for name, entries in self.entries.items()
+                    if name in cursors and name in self._bound
+                ]
+                self._saved.save(built)
+        finally:
+            self._lock.release()
+
+    def level_of(self, view: View) -> int | None:
+        """Return the slot that all indexes of a view are as of, None if there is no one; the lock
+        is held."""
+        levels = {self._cursors.get(name) for name in view.names}
+        return levels.pop() if len(levels) == 1 and view.is_valid else None
 
     def _gap(self, first: int) -> _Gap:
         """Return what happened from a slot on; the lock is held."""
@@ -399,27 +484,43 @@ class IndexSet:
             changes: Of the calling context's transaction.
         """
         store, log = self._store, self._store.engine.log
-        seeds = seeds_for(store, expression)
-        if not seeds and not any(map(matches_nothing, conjuncts(expression))):
-            return None
-        names = names_of(seeds)
-        while True:
-            view = self.catch_up(names)
+        for _ in range(_ATTEMPTS):
+            seeds = seeds_for(store, expression)
+            if not seeds and not any(map(matches_nothing, conjuncts(expression))):
+                return None
+            used = indexes_of(seeds)
+            view = self.catch_up([index.name for index in used])
+            if not all([self._bound.get(index.name) is index for index in used]):
+                # By now a name is that of another index.
+                continue
+            horizon = view.cursor
+            numbers = None
+            try:
+                # Without the lock, as comparing what the user gave may run his code.
+                best = best_candidates(view, expression, seeds)
+                if best is not None and best.narrows(len(store.identities)):
+                    numbers = np.unique(best.numbers())
+            except Exception:
+                if view.is_valid and store.horizon.slot == horizon:
+                    raise
+                # Half of a change was seen.
+                log.raise_if_closed()
+                continue
             with log.lock:
                 log.raise_if_closed()
-                version = log.next_slot
                 # Else somebody has committed since, and the candidates would be of no one state.
-                if not view.is_valid or view.cursor != version:
+                if not view.is_valid or store.horizon.slot != horizon or view.cursor != horizon:
                     continue
-                best = best_candidates(view, expression, seeds)
-                if best is None or best.count > len(store.identities) // 2:
+                if numbers is None:
                     return None
-                numbers = np.unique(best.numbers())
-                slots = np.fromiter(map(store.identities.find, numbers.tolist()), "<i8")
+                version = log.next_slot
+                slots = store.identities.find_many(numbers)
             if store.key is not None:
                 order = np.argsort(slots)
                 numbers, slots = numbers[order], slots[order]
             return Snapshot(numbers, slots, version, changes)
+        # Somebody commits all the time. A scan waits for nobody.
+        return None
 
     # -- building ------------------------------------------------------------------------
 
@@ -503,19 +604,14 @@ class IndexSet:
     # -- unique indexes ------------------------------------------------------------------
 
     @property
-    def claimed(self) -> list[BoundIndex]:
-        """The unique indexes, in the order of claims."""
-        return self._uniques
-
-    @property
     def has_uniques(self) -> bool:
         """Whether any index is unique."""
-        return bool(self._uniques)
+        return bool(self.claimed)
 
     @property
     def are_uniques_built(self) -> bool:
         """Whether unique indexes know every key."""
-        return len(self.uniques) == len(self._uniques)
+        return len(self.uniques) == len(self.claimed)
 
     def build_uniques(self) -> None:
         """Build the unique indexes if they are not.
@@ -532,12 +628,12 @@ class IndexSet:
                     stop = log.next_slot
                     numbers, slots = store.identities.arrays()
                 snapshot = Snapshot(numbers, slots, stop, {})
-                built = {bound.name: self._build_unique(bound, snapshot) for bound in self._uniques}
+                built = {bound.name: self._build_unique(bound, snapshot) for bound in self.claimed}
                 with log.lock:
                     is_as_before = self._gap(stop).changed == {}
-                    if is_as_before and list(built) == [each.name for each in self._uniques]:
+                    if is_as_before and list(built) == [each.name for each in self.claimed]:
                         self.uniques = built
-                        self._renew()
+                        self.renew()
 
     def _build_unique(self, bound: BoundIndex, snapshot: Snapshot) -> UniqueEntries:
         try:
@@ -553,7 +649,7 @@ class IndexSet:
         """Build unique indexes anew before the next write; the lock is held."""
         if self.uniques:
             self.uniques = {}
-            self._renew()
+            self.renew()
 
     def claims(self, record: Any, payload: bytes, identity: Any = None) -> Claims:
         """Return the keys of a record that is about to be written in each unique index.
@@ -566,20 +662,23 @@ class IndexSet:
         Raises:
             IndexKeyError: A key can't be one, in any of the indexes.
         """
+        indexes = self.claimed
         if not self._bound:
-            return ()
+            return Claims(indexes, ())
         is_exact = self._exact_start is None or payload[:1] == self._exact_start
         try:
             claims = []
-            for bound in self._bound.values():
+            for bound in self:
                 if bound.unique is None and not (is_exact or bound.is_checked_always):
                     continue
                 # A function of the user's may change what it gets.
                 own = self._store.cloner(record) if bound.needs_copy else record
                 keys = bound.check(own)
                 if bound.unique is not None:
-                    claims.append(keys if bound.unique is bound else bound.unique.check(own))
-            return tuple(claims)
+                    keys = keys if bound.unique is bound else bound.unique.check(own)
+                    # A copy: what the caller can change must not change here.
+                    claims.append(tuple(map(deep, keys)))
+            return Claims(indexes, tuple(claims))
         except IndexKeyError as error:
             raise self._located(error, identity) from error.__cause__
 
@@ -597,36 +696,44 @@ class IndexSet:
             exact = self._exact_start if self._bound else None
             wanted = [each for each in wanted if each[1][:1] == exact]
         claims = [self.claims(*each) for each in wanted]
-        return claims if self._uniques else []
+        return claims if self.claimed else []
 
-    def refuse_taken(self, changes: Sequence[tuple[int, Claims]]) -> None:
+    def refuse_taken(self, changes: Sequence[tuple[int, Claims | None]]) -> None:
         """Raise if a change would give two records one key; the lock is held, uniques are built.
 
         Args:
-            changes: Number and claims of each record that is changed, () of one that is deleted.
+            changes: Number and claims of each record that is changed, None of one that is deleted.
 
         Raises:
             Taken: It would.
+            TransactionError: The claims are for other indexes than there are now.
         """
+        for _, claims in changes:
+            if claims is not None and claims.indexes is not self.claimed:
+                raise TransactionError(
+                    f"{self._store.name}: a unique index was added or dropped during this change."
+                    " Nothing was changed. Try again."
+                )
+        changed = {number for number, _ in changes}
         for place, (name, entries) in enumerate(self.uniques.items()):
             new: dict[Any, int] = {}
             for number, claims in changes:
-                for key in claims[place] if claims else ():
+                for key in claims.keys[place] if claims is not None else ():
                     if new.setdefault(key, number) != number:
                         raise Taken(self._store, name, number, new[key])
             for key, number in new.items():
                 owner = entries.find(key)
-                if owner and owner != number and all([owner != each for each, _ in changes]):
+                if owner and owner not in changed:
                     raise Taken(self._store, name, number, owner)
 
-    def take_claims(self, changes: Sequence[tuple[int, Claims]]) -> None:
+    def take_claims(self, changes: Sequence[tuple[int, Claims | None]]) -> None:
         """Enter what was written into the unique indexes; the lock is held."""
         for place, entries in enumerate(self.uniques.values()):
             # All keys are given up first: two records may have swapped theirs.
             for number, _ in changes:
                 entries.remove(number)
             for number, claims in changes:
-                for key in claims[place] if claims else ():
+                for key in claims.keys[place] if claims is not None else ():
                     entries.set(number, key)
 
     def remove(self, number: int) -> None:
@@ -655,26 +762,30 @@ class IndexSet:
     # -- checking ------------------------------------------------------------------------
 
     def differing(self) -> list[str]:
-        """Return the names of the built indexes whose content is not that of a rebuild."""
+        """Return the names of the indexes, built or saved, whose content is not as of a rebuild."""
         store, log = self._store, self._store.engine.log
         wrong: list[str] = []
-        targets = [bound for bound in self if bound.name in self.entries]
-        for bound in [*targets, *(self._uniques if self.uniques else [])]:
+        targets = [bound for bound in self if bound.name in self.entries or self._saved.find(bound)]
+        for bound in [*targets, *(self.claimed if self.uniques else [])]:
             while True:
                 view = self.catch_up([bound.name])
                 with log.lock:
-                    if not view.is_valid or view.cursor != log.next_slot:
+                    if not view.is_valid or view.cursor != store.horizon.slot:
                         continue
                     built: Any = self.uniques if bound.kind == "unique" else self.entries
                     if bound.name not in built:
                         break
-                    content = _comparable(built[bound.name])
-                    snapshot = Snapshot(*store.identities.arrays(), view.cursor, {})
+                    entries = built[bound.name]
+                    if isinstance(entries, ColumnEntries) and not entries.is_exact:
+                        # Nothing asks it any more.
+                        break
+                    content = _comparable(entries)
+                    snapshot = Snapshot(*store.identities.arrays(), log.next_slot, {})
                 build: Any = self._build_unique if bound.kind == "unique" else self._build
                 if content != _comparable(build(bound, snapshot)):
                     wrong.append(bound.name)
                 break
-        return wrong
+        return [*wrong, *sorted(self._saved.misfits.difference(wrong))]
 
 
 def _comparable(entries: Entries | UniqueEntries) -> list[Any]:

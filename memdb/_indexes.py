@@ -97,6 +97,7 @@ class Indexes(Mapping[str, IndexDeclaration]):
         store = self._store
         declaration = self[old].renamed(new)
         store.indexes.rename(old, declaration.bind(store.shape, store.name))
+        self._renew_insert()
 
     def _refuse_unknown(self, name: str) -> None:
         if name not in self:

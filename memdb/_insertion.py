@@ -13,7 +13,7 @@ from uuid import UUID
 
 import numpy as np
 
-from memdb._claims import Claims, Taken
+from memdb._claims import NO_CLAIMS, Claims, Taken
 from memdb._decoding import locate
 from memdb._index_set import IndexSet
 from memdb._members import Member, Members
@@ -216,18 +216,19 @@ class Insertion(Records):
             raise indexes.duplicate(taken) from None
 
     def commit_one(
-        self, number: int, payload: bytes, member: Member, kind: Kind, claims: Claims = ()
+        self, number: int, payload: bytes, member: Member, kind: Kind, claims: Claims | None = None
     ) -> None:
         """Append one version and make it visible; the lock is held and the gate is open."""
         log = self.engine.log
-        if claims:
+        is_claiming = claims is not None and (claims.keys or self.indexes.uniques)
+        if is_claiming:
             self.indexes.refuse_taken([(number, claims)])
         if not self.is_registered(member):
             self.engine.register([(self, member)])
         first = log.next_slot
         try:
             self.publish(number, log.append_one(number, payload, member.pointer_ends[kind]))
-            if claims:
+            if is_claiming:
                 self.indexes.take_claims([(number, claims)])
         except BaseException:
             self.engine.catch_up(first)
@@ -238,6 +239,7 @@ class Insertion(Records):
 
         Doing it twice is as good as once.
         """
+        self.horizon.slot = self.engine.log.next_slot
         # Invariant: before the index, so that whoever finds the new slot does not find the old
         # object. Nobody puts that back, which needs the lock and the old slot in the index.
         self.cache.pop(number, None)
@@ -423,7 +425,7 @@ class Insertion(Records):
                     first = transaction.next_identity(self)
                     wanted = explicit or [0] * len(records)
                     numbers = self._assigned(wanted, first, self.is_there)
-                    states = map(Written, payloads, members, claims or repeat(()))
+                    states = map(Written, payloads, members, claims or repeat(NO_CLAIMS))
                     for number, state in zip(numbers, states, strict=False):
                         transaction.write(self, number, state)
                 return numbers
@@ -442,7 +444,7 @@ class Insertion(Records):
         if transaction is not None:
             with transaction.lock:
                 numbers = self._plan(key, keys).numbers
-                states = map(Written, payloads, members, claims or repeat(()))
+                states = map(Written, payloads, members, claims or repeat(NO_CLAIMS))
                 for number, state in zip(numbers, states, strict=False):
                     transaction.write(self, number, state)
             return identities
@@ -539,17 +541,27 @@ class Insertion(Records):
             return numbers
         identities = range(first, first + len(payloads))
         self.checked_next(identities[-1])
-        changes = list(zip(identities, claims, strict=False))
+        changes = self._claimed(identities, claims)
         self.indexes.refuse_taken(changes)
         self.ensure_registered(self.distinct(members))
         pointers = self._pointers(identities, payloads, members, Kind.INSERTED)
 
         def publish(slot: int) -> None:
+            self.horizon.slot = self.engine.log.next_slot
             self.identities.extend(first, slot, len(identities))
             self.indexes.take_claims(changes)
 
         self.engine.commit(pointers, b"".join(payloads), publish)
         return list(identities)
+
+    def _claimed(
+        self, numbers: Sequence[int], claims: list[Claims]
+    ) -> list[tuple[int, Claims | None]]:
+        """Return what new records claim in unique indexes, nothing where there are none."""
+        # Empty where there was no unique index; if there is one now, the change is refused.
+        if not claims and not self.indexes.uniques:
+            return []
+        return list(zip(numbers, claims or repeat(NO_CLAIMS), strict=False))
 
     def _commit_numbered(
         self,
@@ -559,12 +571,13 @@ class Insertion(Records):
         claims: list[Claims],
     ) -> None:
         """Append new records as one commit; the lock is held."""
-        changes = list(zip(numbers, claims, strict=False))
+        changes = self._claimed(numbers, claims)
         self.indexes.refuse_taken(changes)
         self.ensure_registered(self.distinct(members))
         pointers = self._pointers(numbers, payloads, members, Kind.INSERTED)
 
         def publish(slot: int) -> None:
+            self.horizon.slot = self.engine.log.next_slot
             for offset, number in enumerate(numbers):
                 self.identities.set(number, slot + offset)
             self.indexes.take_claims(changes)

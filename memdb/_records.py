@@ -24,6 +24,21 @@ if TYPE_CHECKING:
     from memdb._index_set import IndexSet
 
 
+class Horizon:
+    """Until where a collection's versions are visible.
+
+    Attributes:
+        slot: The slot after the last commit that changed it, as of when that was made visible. It
+            is raised under the log's lock before anything else is changed, so that a reader who
+            finds it the same before and after has seen a single state of the collection.
+    """
+
+    __slots__ = ("slot",)
+
+    def __init__(self) -> None:
+        self.slot = 0
+
+
 class Records:
     """The records of one collection, for reading.
 
@@ -32,8 +47,10 @@ class Records:
 
     Attributes:
         members: The classes of the records.
+        query_shape: What queries can ask of a record: the fields, and the functions of indexes.
         key: The natural key, None where identities are numbers.
         indexes: The applied indexes.
+        horizon: Until where its versions are visible.
         cache: Number -> decoded live version. Its objects are never changed and never given
             away; a change removes the old one. An entry is as good as proof that the database
             is open and no transaction has touched the record, so that a hit needs no check.
@@ -64,11 +81,13 @@ class Records:
         self.name = name
         self.members = members
         self.shape = members.shape
+        self.query_shape = members.shape
         self.cloner = members.cloner
         self.key = key
         self.serializer = serializer
         self.evolution = evolution
         self.dict_shape = shape_of(None) if key is None else replace(shape_of(None), identity=None)
+        self.horizon = Horizon()
         self.cache: dict[int, Any] = {}
         self.cache_limit = cache_limit
         self.decoding = Decoding(self)

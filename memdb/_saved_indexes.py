@@ -9,14 +9,15 @@ Keys are saved in clear. So nothing may be saved of a collection whose records a
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
 from memdb.errors import ConfigError, WriteError
 from memdb.indexes import ColumnEntries, SortedEntries
-from memdb.indexes._saved import Saved, from_saved, numbers_of_saved, to_saved
+from memdb.indexes._saved import Saved, from_saved, is_known, numbers_of_saved, to_saved
 from memdb.storage import Array, SavedIndex
 
 if TYPE_CHECKING:
@@ -28,10 +29,22 @@ Built = tuple["BoundIndex", object, int]
 
 # Source: measured (benchmark `saved`): below, building takes less than 5 ms.
 _LEAST_ENTRIES: Final = 10_000
-# It is saved again once so many have changed since: what is written for a change stays below 48
-# bytes, and the next opening catches up with a quarter of the records at most.
+# It is saved again once so many versions have come since: so a version costs the file 68 bytes at
+# most, and an opening catches up with a quarter of the records at most.
 _LEAST_CHANGES: Final = 10_000
 _SHARE_OF_CHANGES: Final = 4
+
+
+class _Progress(NamedTuple):
+    """How far an index was looked at for saving.
+
+    Attributes:
+        cursor: Up to which slot.
+        changes: How many of the collection's versions before it the file does not have.
+    """
+
+    cursor: int
+    changes: float
 
 
 class SavedIndexes:
@@ -46,8 +59,7 @@ class SavedIndexes:
 
     def __init__(self, store: Records) -> None:
         self._store = store
-        # Name -> up to which slot what is in the file is true, as far as this session knows.
-        self._slots: dict[str, int] = {}
+        self._progress: dict[str, _Progress] = {}
         self._dropped: set[str] = set()
         self.misfits: set[str] = set()
 
@@ -55,15 +67,17 @@ class SavedIndexes:
 
     def find(self, bound: BoundIndex) -> SavedIndex | None:
         """Return what the file has of an index, if it is this one and its keys can be believed."""
-        if not _can_be_saved(bound):
+        if not self._can_be_saved(bound):
             return None
         own = self._own_writers()
         for saved in self._store.engine.log.saved_indexes(self._store.collection_id):
-            is_same = saved.meta.get("declaration") == bound.declaration.signature
-            if saved.name == bound.name and is_same:
-                writers = saved.meta.get("writers")
-                if isinstance(writers, list) and all([each in own for each in writers]):
-                    return saved
+            if saved.name != bound.name:
+                continue
+            declaration, writers, facts = _parts_of(saved.meta)
+            is_same = declaration == bound.declaration.signature
+            # Another memdb may know words that this one does not.
+            if is_same and is_known(bound.kind, facts, [name for name, _, _ in saved.layout]):
+                return saved if all([each in own for each in writers]) else None
         return None
 
     def load(self, bound: BoundIndex) -> tuple[SortedEntries | ColumnEntries, int] | None:
@@ -84,12 +98,12 @@ class SavedIndexes:
         if arrays is None:
             # Damage, of which check() tells.
             return None
-        saved = Saved(arrays, {k: v for k, v in found.meta.items() if k not in _OWN_FACTS})
+        saved = Saved(arrays, _parts_of(found.meta)[2])
         entries = from_saved(bound.kind, saved)
         if entries is None or not self._has_right_numbers(saved, found.slot):
             self.misfits.add(bound.name)
             return None
-        self._slots[bound.name] = found.slot
+        self._progress[bound.name] = _Progress(found.slot, 0)
         return entries, found.slot
 
     def _has_right_numbers(self, saved: Saved, slot: int) -> bool:
@@ -109,20 +123,28 @@ class SavedIndexes:
     def _changed_since(self, first: int, stop: int | None = None) -> Array:
         """Return the number of each version of the collection between two slots."""
         pointers = self._store.engine.log.pointers(first, stop)
-        numbers: Array = pointers["identity"][
-            pointers["collection"] == self._store.collection_id
-        ]
+        numbers: Array = pointers["identity"][pointers["collection"] == self._store.collection_id]
         return numbers
 
     def _own_writers(self) -> set[int]:
         """Return the writers whose bytes hold the values of a record as they are."""
         return {member.writer_id for member in self._store.members if member.writer_id}
 
+    def _can_be_saved(self, bound: BoundIndex) -> bool:
+        """Whether nothing but bytes in the file says what the keys of an index are.
+
+        A function or a serializer of the user's may do something else in the next program.
+        """
+        is_plain = bound.kind == "column" or (bound.kind == "sorted" and bound.directions == (1,))
+        has_one_field = bound.paths is not None and len(bound.paths) == 1
+        is_ours = getattr(self._store.serializer, "exact_start", None) is not None
+        return is_plain and has_one_field and bound.declaration.where is None and is_ours
+
     # -- writing -------------------------------------------------------------------------
 
     def drop(self, name: str) -> None:
         """Have an index forgotten by the file when indexes are saved next."""
-        self._slots.pop(name, None)
+        self._progress.pop(name, None)
         self._dropped.add(name)
 
     def save(self, built: Iterable[Built]) -> None:
@@ -131,57 +153,47 @@ class SavedIndexes:
         Of each what its entries have taken in is written, which is committed and may be less than
         all. A full disk is no error: the next opening has more to do then, and nothing else.
         """
-        store, log = self._store, self._store.engine.log
-        for bound, entries, cursor in built:
-            saved = self._to_be_saved(bound, entries, cursor)
-            writers = None if saved is None else self._writers_before(cursor)
-            if saved is None or writers is None:
-                continue
-            facts = {"declaration": bound.declaration.signature, "writers": writers}
-            meta = {**facts, **saved.facts}
-            try:
-                with log.lock:
-                    log.raise_if_unusable()
-                    log.write_index(store.collection_id, bound.name, cursor, meta, saved.arrays)
-            except (WriteError, ConfigError):
-                # No room, or a name of a field that is no valid text.
-                continue
-            self._slots[bound.name] = cursor
-            self._dropped.discard(bound.name)
-        if self._dropped:
-            self._forget_dropped()
-
-    def _forget_dropped(self) -> None:
-        store, log = self._store, self._store.engine.log
+        log, collection = self._store.engine.log, self._store.collection_id
+        written: list[SavedIndex] = []
         try:
+            for bound, entries, cursor in built:
+                saved = self._to_be_saved(bound, entries, cursor)
+                writers = None if saved is None else self._writers_before(cursor)
+                if saved is None or writers is None:
+                    continue
+                meta = {"declaration": bound.declaration.signature, "writers": writers}
+                meta |= saved.facts
+                with log.lock:
+                    if log.is_shut:
+                        return
+                    found = log.append_index(collection, bound.name, cursor, meta, saved.arrays)
+                written.append(found)
             with log.lock:
-                log.raise_if_unusable()
-                log.forget_indexes(store.collection_id, self._dropped)
-        except WriteError:
+                if not log.is_shut and (written or self._dropped):
+                    log.name_indexes(collection, written, self._dropped)
+        except (WriteError, ConfigError):
+            # No room, or a name of a field that is no valid text.
             return
         self._dropped.clear()
+        for each in written:
+            self._progress[each.name] = _Progress(each.slot, 0)
 
     def _to_be_saved(self, bound: BoundIndex, entries: object, cursor: int) -> Saved | None:
         """Return an index as arrays, None where it is not worth it or can't be."""
-        if not _can_be_saved(bound) or not isinstance(entries, SortedEntries | ColumnEntries):
+        if not self._can_be_saved(bound) or not isinstance(entries, SortedEntries | ColumnEntries):
             return None
+        before = self._progress.get(bound.name, _Progress(0, math.inf))
         count = len(entries)
-        if count < _LEAST_ENTRIES:
+        if count < _LEAST_ENTRIES or before.cursor == cursor:
             return None
-        # Else the next opening would build it all the same.
-        if self._count_of_changes(cursor, None, count // 2) > count // 2:
-            return None
-        before = self._slots.get(bound.name)
-        if before is not None:
-            least = max(_LEAST_CHANGES, count // _SHARE_OF_CHANGES)
-            if self._count_of_changes(before, cursor, least) < least:
-                return None
-        return to_saved(entries)
-
-    def _count_of_changes(self, first: int, stop: int | None, limit: int) -> int:
-        """Return how many versions of the collection there are; any number up to a limit if few."""
-        last = self._store.engine.log.next_slot if stop is None else stop
-        return last - first if last - first < limit else len(self._changed_since(first, stop))
+        changes = before.changes
+        if changes < math.inf:
+            changes += len(self._changed_since(before.cursor, cursor))
+        self._progress[bound.name] = _Progress(cursor, changes)
+        is_changed = changes >= max(_LEAST_CHANGES, count // _SHARE_OF_CHANGES)
+        # Far behind, the next opening would build it all the same.
+        is_behind = len(self._changed_since(cursor)) > count // 2
+        return to_saved(entries) if is_changed and not is_behind else None
 
     def _writers_before(self, cursor: int) -> list[int] | None:
         """Return the writers of all records from before a slot, if all are of the present classes.
@@ -201,14 +213,8 @@ class SavedIndexes:
         return sorted(used) if used <= own else None
 
 
-_OWN_FACTS: Final = ("declaration", "writers")
-
-
-def _can_be_saved(bound: BoundIndex) -> bool:
-    """Whether nothing but bytes in the file says what the keys of an index are.
-
-    A function or a serializer of the user's may do something else in the next program.
-    """
-    is_plain = bound.kind == "column" or (bound.kind == "sorted" and bound.directions == (1,))
-    has_one_field = bound.paths is not None and len(bound.paths) == 1
-    return is_plain and has_one_field and bound.declaration.where is None
+def _parts_of(meta: dict[str, Any]) -> tuple[object, list[Any], dict[str, Any]]:
+    """Return declaration, writers, and the facts of the entries, whatever the file says."""
+    facts = dict(meta)
+    declaration, writers = facts.pop("declaration", None), facts.pop("writers", None)
+    return declaration, writers if isinstance(writers, list) else [None], facts

@@ -193,6 +193,9 @@ def _narrowed(store: Records, condition: Condition) -> Snapshot:
         transaction = engine.current()
         changes = {} if transaction is None else transaction.changes(store)
         snapshot = store.indexes.snapshot(condition.expression, changes)
+        if condition.shape is not store.query_shape:
+            # A name may be that of another function than the one that is going to be asked.
+            snapshot = None
     return take_snapshot(store) if snapshot is None else snapshot
 
 

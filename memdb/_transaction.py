@@ -24,7 +24,7 @@ class Written(NamedTuple):
 
     payload: bytes
     member: Member
-    claims: Claims = ()
+    claims: Claims | None = None
 
 
 class Deleted(NamedTuple):
@@ -32,7 +32,6 @@ class Deleted(NamedTuple):
 
     payload: None = None
     member: None = None
-    claims: Claims = ()
 
 
 Change = Written | Deleted
@@ -131,10 +130,11 @@ class Transaction:
         stores = dict.fromkeys([store for store, _ in self._layers[0]])
         for store in stores:
             store.indexes.build_uniques()
+        # Before the lock, as it may decode; nobody else can write now.
+        changes = self._net_changes()
         with log.lock:
             if log.gate is not self:
                 log.raise_if_unusable()
-            changes = self._net_changes()
             if not changes:
                 return log.end
             for store in stores:
@@ -188,11 +188,15 @@ class Transaction:
         return net
 
 
-def _claims(store: Insertion, changes: list[_Net]) -> list[tuple[int, Claims]]:
+def _claims(store: Insertion, changes: list[_Net]) -> list[tuple[int, Claims | None]]:
     """Return what the records of one collection that were changed claim in unique indexes."""
-    if not store.indexes.has_uniques:
+    if not store.indexes.uniques:
         return []
-    return [(number, change.claims) for owner, number, change, _ in changes if owner is store]
+    return [
+        (number, None if isinstance(change, Deleted) else change.claims)
+        for owner, number, change, _ in changes
+        if owner is store
+    ]
 
 
 class _Scope:

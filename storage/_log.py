@@ -8,7 +8,6 @@ import mmap
 import threading
 import time
 from array import array
-from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
 import numpy as np
@@ -28,16 +27,14 @@ from memdb.storage._blocks import (
     pack_checkpoint,
     pack_root,
 )
-from memdb.storage._catalogue import pack_catalogue
+from memdb.storage._catalogue_log import CatalogueLog
 from memdb.storage._checkpoint import build_checkpoint, unchecked_slot
 from memdb.storage._constants import (
     ALIGNMENT,
     BLOCK_BYTES,
-    CATALOGUE_MAGIC,
     CHECKPOINT_MAGIC,
     CHECKSUM_BYTES,
     COMMIT_MAGIC,
-    INDEX_MAGIC,
     MAX_PAYLOAD_BYTES,
     PAGE_BYTES,
     POINTER,
@@ -62,9 +59,7 @@ from memdb.storage._creation import (
 from memdb.storage._file import File, MapAccess, write_beside
 from memdb.storage._flusher import Flusher
 from memdb.storage._gate import OUT_OF_SPACE, Shut, sync_error, write_error
-from memdb.storage._reading import LogReader
 from memdb.storage._recovery import LARGE_COMMIT, Recovery, load
-from memdb.storage._saved import SavedIndex, pack_arrays, replaced
 
 Durability = Literal["buffered", "written", "synced"]
 
@@ -88,7 +83,7 @@ def pointer_end(collection: int, writer: int, kind: Kind) -> bytes:
     return POINTER_END.pack(collection, writer, kind, POINTER_LAST_OF_COMMIT, 0)
 
 
-class Log(LogReader):
+class Log(CatalogueLog):
     """One open file, with what appends and syncs; `LogReader` has what reads.
 
     The log knows bytes and pointers. Whoever changes something holds ``lock``, has seen that
@@ -447,53 +442,6 @@ class Log(LogReader):
         while large and large[-1][0] >= self._count:
             large.pop()
 
-    def write_catalogue(self, catalogue: dict[str, Any]) -> None:
-        """Append a new catalogue; `lock` is held and the gate is open.
-
-        Saved indexes stay in it, unless it says which there are.
-        """
-        if "indexes" in self.catalogue:
-            catalogue = {
-                **catalogue,
-                "indexes": catalogue.get("indexes", self.catalogue["indexes"]),
-            }
-        payload = pack_checked(pack_catalogue(catalogue), self.file_id)
-        self._state.catalogue_offset = self._append_block(CATALOGUE_MAGIC, b"", payload)
-        self._state.catalogue = catalogue
-
-    def write_index(
-        self,
-        collection: int,
-        name: str,
-        slot: int,
-        meta: dict[str, Any],
-        arrays: Mapping[str, Array],
-    ) -> None:
-        """Append the arrays of an index, and have the catalogue lead to them.
-
-        It takes the place of the one of the same name. `lock` is held and the gate is open, or
-        the log is about to be closed.
-
-        Args:
-            collection: Its number in the catalogue.
-            name, meta: See `SavedIndex`.
-            slot: All versions before it are in the index; not more than `next_slot`.
-            arrays: (n,) each, of a dtype of the format.
-
-        Raises:
-            WriteError: There is no room. The index that was saved before stays.
-        """
-        body, layout = pack_arrays(arrays)
-        offset = self._append_block(INDEX_MAGIC, b"", pack_checked(body, self.file_id))
-        saved = SavedIndex(collection, name, slot, offset, layout, meta)
-        self.write_catalogue(replaced(self.catalogue, collection, [name], saved))
-
-    def forget_indexes(self, collection: int, names: Iterable[str]) -> None:
-        """Take saved indexes out of the catalogue; `lock` is held and the gate is open."""
-        catalogue = replaced(self.catalogue, collection, names)
-        if catalogue["indexes"] != self.catalogue.get("indexes", []):
-            self.write_catalogue(catalogue)
-
     def _append_checkpoint(self) -> None:
         pointers, checkpoint, link = build_checkpoint(
             self._state, self.data, max(self._interval, _FULL_CHECKPOINT)
@@ -505,6 +453,7 @@ class Log(LogReader):
             chain.pop()
         chain.append(link)
         self._state.large_commits.clear()
+        self._state.has_index_behind = False
 
     def _append_block(self, magic: bytes, pointers: bytes, payload: bytes) -> int:
         """Append a block that is no commit; return its offset."""
@@ -646,7 +595,9 @@ class Log(LogReader):
         """
         failure = None
         with self.lock:
-            if self._state.map.next_slot - unchecked_slot(self._state) >= due:
+            unchecked = self._state.map.next_slot - unchecked_slot(self._state)
+            # Opening must not walk over an index, whose damage would be that of the log then.
+            if unchecked >= due or (due == 1 and self._state.has_index_behind):
                 try:
                     self._append_checkpoint()
                 except WriteError as error:

@@ -74,6 +74,11 @@ class LogReader:
     path: str | None
     positions: array[int]
 
+    @property
+    def is_shut(self) -> bool:
+        """Whether nothing can be written any more; an open transaction does not matter."""
+        return isinstance(self.gate, Shut)
+
     def raise_if_unusable(self) -> None:
         """Raise what the gate says, if it is an error and not a transaction."""
         if isinstance(self.gate, Shut):

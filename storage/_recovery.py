@@ -34,6 +34,7 @@ from memdb.storage._constants import (
     COMMIT_MAGIC,
     FORMAT_VERSION,
     HEADER_BYTES,
+    INDEX_MAGIC,
     LOG_START,
     MAGIC,
     MAGIC_OFFSET,
@@ -97,6 +98,8 @@ class LogState:
     last_identities: dict[int, int] = field(default_factory=dict)
     large_commits: list[tuple[int, int, int]] = field(default_factory=list)
     """(first slot, commit offset, count) of large commits behind the last checkpoint."""
+    has_index_behind: bool = False
+    """An index block lies behind the last checkpoint."""
     end: int = LOG_START
     sequence: int = 0
     timestamp: int = 0
@@ -314,6 +317,8 @@ def walk(file: File, source: Source, state: LogState) -> None:
             state.catalogue_offset = header.offset
         elif header.magic == CHECKPOINT_MAGIC:
             _take_checkpoint(file, source, state, header)
+        elif header.magic == INDEX_MAGIC:
+            state.has_index_behind = True
         state.note(header)
 
 
@@ -342,6 +347,7 @@ def _take_checkpoint(file: File, source: Source, state: LogState, header: BlockH
     count = state.map.next_slot - checkpoint.first_slot
     state.chain.append(_link(header, checkpoint, count))
     state.large_commits.clear()
+    state.has_index_behind = False
 
 
 # Commits of at least so many versions are referred to by checkpoints, not gathered again.

@@ -47,8 +47,9 @@ def load(items: Iterable[Any]) -> None:
     fill_buckets(_by_band, "band", items)
     fill_buckets(_by_lane, "lane", items)
     fill_buckets(_by_flag, "flag", items)
-    fill_sorted(_codes, _coded, "code", items)
-    _coded[:] = [item.id for item in _coded]
+    coded: Rows = []
+    fill_sorted(_codes, coded, "code", items)
+    _coded[:] = [item.id for item in coded]
     _items.clear()
     _items.update((item.id, item) for item in items)
     fill_sorted(_updates, _updated, "updated", items)

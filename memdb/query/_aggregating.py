@@ -31,6 +31,7 @@ from memdb.query._conditions import (
 )
 from memdb.query._fields import Field
 from memdb.query._reading import column, owned
+from memdb.query._seeds import Columns, Seed, Union
 from memdb.query._structure import structure
 from memdb.query._values import Value
 from memdb.storage import Array
@@ -103,10 +104,12 @@ def answer(store: Store, expression: Expression | None, value: Value | None, wha
     if path is not None and index is not None and expression is None and what in ("min", "max"):
         found = _at_an_end(store, index, path, what == "max")
         if found is not NO_ANSWER:
-            return found
+            # By now the name may be that of another index.
+            return found if _served(store) is served else NO_ANSWER
     if not served.columns:
         return NO_ANSWER
-    return _of_columns(store, served.columns, expression, path, what)
+    found = _of_columns(store, served.columns, expression, path, what)
+    return found if _served(store) is served else NO_ANSWER
 
 
 class _Served(NamedTuple):
@@ -128,11 +131,11 @@ def _served(store: Store) -> _Served:
     if found is None:
         found = _Served({}, {})
         for index in store.indexes:
-            if index.paths and index.kind == "column":
-                found.columns[index.paths[0]] = index.name
+            if index.kind == "column":
+                found.columns[index.asked[0]] = index.name
             is_whole = index.kind == "sorted" and index.condition is None
-            if index.paths and len(index.paths) == 1 and is_whole:
-                found.ends[index.paths[0]] = index
+            if len(index.asked) == 1 and is_whole:
+                found.ends[index.asked[0]] = index
         # Last, as other threads take it as it is.
         plans[_Served] = found
     return found
@@ -153,25 +156,27 @@ def _read(
     for attempt in range(2 * _ATTEMPTS):
         view = indexes.catch_up(names)
         has_lock = attempt >= _ATTEMPTS
-        found = NO_ANSWER
         with log.lock:
             log.raise_if_closed()
-            version = view.cursor
             # Another query may have taken in more of one of the indexes than of the others.
-            if not indexes.is_at(view, version):
+            version = indexes.level_of(view)
+            if version is None:
                 continue
             if has_lock:
                 found = _tried(read, view)
-        if not has_lock:
-            # Without the lock: nobody should wait for this.
-            found = _tried(read, view)
+                if finish is None or found is NO_ANSWER:
+                    return found
+                if store.horizon.slot <= version:
+                    return finish(found)
+                continue
+        # Without the lock: nobody should wait for this.
+        found = _tried(read, view)
         with log.lock:
-            # What was committed and not taken in has changed nothing here.
-            if not indexes.is_at(view, version):
+            if indexes.level_of(view) != version:
                 continue
             if finish is None or found is NO_ANSWER:
                 return found
-            if log.next_slot == version:
+            if store.horizon.slot <= version:
                 return finish(found)
     return NO_ANSWER
 
@@ -206,7 +211,7 @@ def _of_columns(
         return NO_ANSWER
     if expression is not None:
         # Refuses what can't be compared, as the general way does.
-        compile_condition(expression, {}, store.shape)
+        compile_condition(expression, {}, store.query_shape)
         if _are_few(store, expression, what):
             return NO_ANSWER
     names = {each: columns[each] for each in paths}
@@ -235,7 +240,7 @@ def _is_served(expression: Expression, columns: dict[Path, str], paths: set[Path
 
 def _are_few(store: Store, expression: Expression, what: What) -> bool:
     """Whether another index gives so few candidates, or the count itself, that it is faster."""
-    seeds = seeds_for(store, expression)
+    seeds = [seed for seed in seeds_for(store, expression) if not _is_of_columns(seed)]
     if not seeds:
         return False
     view = store.indexes.catch_up(names_of(seeds))
@@ -251,6 +256,13 @@ def _are_few(store: Store, expression: Expression, what: What) -> bool:
             plans[_are_few, structure(expression)] = True
         return True
     return bool(best.count * _ROWS_A_RECORD < len(store.identities))
+
+
+def _is_of_columns(seed: Seed) -> bool:
+    """Whether a seed scans columns, which is what is done here."""
+    if isinstance(seed, Union):
+        return any(map(_is_of_columns, seed.seeds))
+    return isinstance(seed, Columns)
 
 
 def _reduced(
@@ -326,7 +338,7 @@ def _at_an_end(store: Store, index: BoundIndex, path: Path, is_last: bool) -> An
     if slot is NO_ANSWER or not slot:
         return slot or None
     # The key in the index may be another one that is equal.
-    return owned(column(Field(path), [store.record_at(slot)], store.shape))[0]
+    return owned(column(Field(path), [store.record_at(slot)], store.query_shape))[0]
 
 
 def _end(name: str, is_last: bool, is_keyed: bool, view: View) -> Any:

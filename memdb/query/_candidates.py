@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -32,8 +32,9 @@ from memdb.query._values import Parameter
 from memdb.storage import Array
 
 if TYPE_CHECKING:
+    from memdb._bound_index import BoundIndex
     from memdb._index_set import View
-    from memdb._store import Store
+    from memdb._insertion import Insertion
 
 _NONE = np.empty(0, "<i8")
 
@@ -54,23 +55,36 @@ class Candidates:
     numbers: Callable[[], Array]
     is_exact: bool = True
 
+    def narrows(self, total: int) -> bool:
+        """Whether they are so few of all records that it is worth while to pick them out."""
+        return self.count <= total // 2
 
-def seeds_for(store: Store, expression: Expression) -> list[Seed]:
+
+NOTHING: Final = Candidates(None, 0, lambda: _NONE)
+"""Of a condition that no record can match."""
+
+
+def seeds_for(store: Insertion, expression: Expression) -> list[Seed]:
     """Return the seeds of a condition in a collection."""
     return not_dominated(seeds_of(conjuncts(expression), store.indexes, Operands(expression)))
 
 
 def names_of(seeds: Iterable[Seed]) -> list[str]:
     """Return the names of the indexes that seeds need."""
-    names: list[str] = []
+    return [index.name for index in indexes_of(seeds)]
+
+
+def indexes_of(seeds: Iterable[Seed]) -> list[BoundIndex]:
+    """Return the indexes that seeds need."""
+    indexes: list[BoundIndex] = []
     for seed in seeds:
         if isinstance(seed, Union):
-            names += names_of(seed.seeds)
+            indexes += indexes_of(seed.seeds)
         elif isinstance(seed, Columns):
-            names += [test.index.name for test in seed.tests]
+            indexes += [test.index for test in seed.tests]
         else:
-            names.append(seed.index.name)
-    return names
+            indexes.append(seed.index)
+    return indexes
 
 
 def best_candidates(view: View, expression: Expression, seeds: list[Seed]) -> Candidates | None:
@@ -82,7 +96,7 @@ def best_candidates(view: View, expression: Expression, seeds: list[Seed]) -> Ca
         seeds: Its seeds.
     """
     if any(map(matches_nothing, conjuncts(expression))):
-        return Candidates(None, 0, lambda: _NONE)
+        return NOTHING
     best: Candidates | None = None
     for seed in seeds:
         found = open_seed(view, seed)
@@ -101,7 +115,7 @@ def open_seed(view: View, seed: Seed) -> Candidates | None:
         if isinstance(seed, Columns):
             return _columns(view, seed)
         return _hashed(view, seed)
-    except (TypeError, ArithmeticError, Misfit):
+    except (TypeError, ArithmeticError, ValueError, Misfit):
         # No hash, or nothing that the index could be asked for: it has to be compared.
         return None
 

@@ -83,7 +83,7 @@ def _calculated(
 ) -> dict[str, Any]:
     made = {}
     for name, value in values.items():
-        made[name] = column(value, [record], store.shape)[0]
+        made[name] = column(value, [record], store.query_shape)[0]
         if made[name] is ABSENT:
             raise QueryError(
                 f"{store.name}: record {shown(identity)} has no value for {value!r}, which update()"

@@ -3,13 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from memdb.query._conditions import Expression, conjuncts
 from memdb.query._fields import Field
 from memdb.query._parameters import Case, Optional
-from memdb.query._seeds import Operands, Range, Seed, not_dominated, seeds_of
-from memdb.query._values import Order
+from memdb.query._paths import resolve_path
+from memdb.query._seeds import (
+    Among,
+    Columns,
+    Operand,
+    Operands,
+    Range,
+    Seed,
+    Union,
+    not_dominated,
+    seeds_of,
+)
+from memdb.query._values import Order, Parameter
 
 if TYPE_CHECKING:
     from memdb._index_set import View
@@ -126,14 +138,58 @@ class Choice:
 
     def direction(self, seed: Seed) -> int:
         """Return 1 if a seed gives the records in order, -1 if it does so from the end, 0 else."""
-        if not isinstance(seed, Range) or not self._paths or seed.index.paths is None:
+        if not isinstance(seed, Range) or not self._paths:
             return 0
         first = len(seed.prefix)
-        paths, directions = seed.index.paths[first:], seed.index.directions[first:]
+        paths, directions = seed.index.asked[first:], seed.index.directions[first:]
         if paths != tuple([path for path, _ in self._paths]):
             return 0
         wanted = tuple([direction for _, direction in self._paths])
         return 1 if directions == wanted else -1 if directions == tuple([-d for d in wanted]) else 0
+
+    def may_be_none(self, path: Any) -> bool:
+        """Whether a field of the records may be None."""
+        if not self._store.decoding.is_typed:
+            return True
+        steps = resolve_path(path, self._store.query_shape)
+        return any([each.may_be_none or each.way != "attribute" for each in steps])
+
+    def with_values(self, seed: Seed, given: dict[str, Any]) -> Seed:
+        """Return a seed with the values of parameters in their places."""
+
+        def own(operands: tuple[Operand, ...]) -> tuple[Operand, ...]:
+            return tuple([_with_value(each, given) for each in operands])
+
+        if isinstance(seed, Union):
+            seeds = [self.with_values(each, given) for each in seed.seeds]
+            return replace(seed, seeds=tuple(seeds))
+        if isinstance(seed, Among):
+            return replace(seed, operand=_with_value(seed.operand, given))
+        if isinstance(seed, Columns):
+            tests = [replace(test, operands=own(test.operands)) for test in seed.tests]
+            return replace(seed, tests=tuple(tests))
+        if isinstance(seed, Range):
+            bounds = [(operator, own(operands)) for operator, operands in seed.bounds]
+            return replace(seed, prefix=own(seed.prefix), bounds=tuple(bounds))
+        operands = own(seed.operands)
+        if seed.index.kind == "unique":
+            # It has no entry for None, and needs none where no field is.
+            operands = tuple(
+                [
+                    each if each.value is not None or self.may_be_none(path) else _NOWHERE
+                    for each, path in zip(operands, seed.index.asked, strict=True)
+                ]
+            )
+        return replace(seed, operands=operands)
+
+
+# A key that no record has.
+_NOWHERE: Final = Operand(object(), "None")
+
+
+def _with_value(operand: Operand, given: dict[str, Any]) -> Operand:
+    is_given = isinstance(operand.value, Parameter)
+    return replace(operand, value=given[operand.value.name]) if is_given else operand
 
 
 def _paths_in_order(store: Store, order: tuple[Order, ...]) -> tuple[tuple[Any, int], ...]:

@@ -25,6 +25,7 @@ from memdb.query._conditions import (
 )
 from memdb.query._evaluate import NO_MATCH, evaluate
 from memdb.query._fields import Field
+from memdb.query._functions import QueryShape, resolved
 from memdb.query._parameters import parameters
 from memdb.query._source import SourceWriter
 from memdb.query._structure import analysis
@@ -51,6 +52,7 @@ class Condition:
         matches_all: There is nothing to check.
         expression: What was compiled, without a callable; None when there is nothing.
         source: The generated comparison, with the record as `r`; None when there is none.
+        shape: What it was compiled for.
     """
 
     matches: Matches
@@ -59,6 +61,7 @@ class Condition:
     matches_all: bool = False
     expression: Expression | None = None
     source: str | None = None
+    shape: Shape | None = None
 
 
 def compile_condition(
@@ -90,14 +93,20 @@ def compile_condition(
     if not plain and not rest:
         return Condition(_always, matches_all=True)
     if not plain:
-        return Condition(_calling(rest), needs_copy=True)
+        return Condition(_calling(rest, shape), needs_copy=True, shape=shape)
     expression = And(tuple(plain)) if len(plain) > 1 else plain[0]
     matches, source = _compile(expression, shape)
     if not rest:
-        return Condition(matches, False, matches, False, expression, source)
-    call = _calling(rest)
+        return Condition(matches, False, matches, False, expression, source, shape)
+    call = _calling(rest, shape)
     return Condition(
-        lambda record: matches(record) and call(record), True, matches, False, expression, source
+        lambda record: matches(record) and call(record),
+        True,
+        matches,
+        False,
+        expression,
+        source,
+        shape,
     )
 
 
@@ -119,14 +128,15 @@ def _divided(
     return plain, rest
 
 
-def _calling(parts: list[Expression]) -> Matches:
+def _calling(parts: list[Expression], shape: Shape) -> Matches:
     """Return whether a copy of a record matches what the user's own code is part of.
 
     Not compiled: what a user's code raises comes out, and must not be taken for values that do
     not fit each other.
     """
     tests = [
-        part.function if isinstance(part, Callback) else partial(evaluate, part) for part in parts
+        part.function if isinstance(part, Callback) else partial(evaluate, resolved(part, shape))
+        for part in parts
     ]
     if len(tests) == 1:
         test = tests[0]
@@ -138,8 +148,11 @@ def _compile(expression: Expression, shape: Shape) -> tuple[Matches, str]:
     """Return the function for an expression, and the source of its comparison."""
     structure, constants = analysis(expression)
     key = structure, _ByClass(shape)
-    make, source = _kept.get(key) or _made(expression, shape, key)
-    return make(partial(evaluate, expression), constants), source
+    if not isinstance(shape, QueryShape):
+        make, source = _kept.get(key) or _made(expression, shape, key, _kept)
+        return make(partial(evaluate, expression), constants), source
+    make, source = shape.kept.get(key) or _made(expression, shape, key, shape.kept)
+    return make(partial(evaluate, resolved(expression, shape)), constants), source
 
 
 class _ByClass:
@@ -168,11 +181,15 @@ class _ByClass:
 
 Make = Callable[[Matches, list[Any]], Matches]
 
-_kept: Final[dict[tuple[Any, _ByClass], tuple[Make, str]]] = {}
+Kept = dict[tuple[Any, _ByClass], tuple[Make, str]]
+
+_kept: Final[Kept] = {}
 _lock = Lock()
 
 
-def _made(expression: Expression, shape: Shape, key: tuple[Any, _ByClass]) -> tuple[Make, str]:
+def _made(
+    expression: Expression, shape: Shape, key: tuple[Any, _ByClass], kept: Kept
+) -> tuple[Make, str]:
     """Return and keep what binds constants to a structure, and the source of its comparison.
 
     Not an `lru_cache`, which would keep the constants of the expression too.
@@ -202,7 +219,7 @@ def _made(expression: Expression, shape: Shape, key: tuple[Any, _ByClass]) -> tu
     exec(compile(source, "<memdb condition>", "exec"), namespace)
     made: tuple[Make, str] = namespace["make"], comparison
     with _lock:
-        if len(_kept) >= CACHED_SHAPES:
-            del _kept[next(iter(_kept))]
-        _kept[key] = made
+        if len(kept) >= CACHED_SHAPES:
+            del kept[next(iter(kept))]
+        kept[key] = made
     return made

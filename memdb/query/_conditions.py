@@ -376,6 +376,8 @@ def _take_operand(operator: str, operand: Any, constants: list[Any], depth: int)
         return repr(operand)
     if operator == "in":
         constants.append(members(operand))
+        # Nothing is among no values, which needs no look at any record.
+        return None if operand else "empty"
     elif operator == "matches":
         constants.append(operand.search)
     else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from typing import Any, Final
 
 from memdb.query._conditions import Callback, Comparison, Expression, Never
@@ -15,27 +16,35 @@ _OPERATORS: Final = {
     "startswith": 6, "endswith": 6, "contains": 7, "matches": 12,
 }  # fmt: skip
 
+# Most of it the copy that it gets.
+_OF_FUNCTION: Final = 60
 _OF_CALLABLE: Final = 100
 
 
-def cost_of(part: Expression) -> tuple[int, str]:
-    """Return what orders the parts of a condition by their cost, the same for equal structures."""
-    return _cost(part), repr(structure(part))
+def cost_of(part: Expression, functions: Container[Any] = ()) -> tuple[int, str]:
+    """Return what orders the parts of a condition by their cost, the same for equal structures.
+
+    Args:
+        part: One of them.
+        functions: Names that are no fields, but those of indexes that functions make.
+    """
+    return _cost(part, functions), repr(structure(part))
 
 
-def _cost(node: Any) -> int:
+def _cost(node: Any, functions: Container[Any]) -> int:
     if isinstance(node, Callback):
         return _OF_CALLABLE
     if isinstance(node, Comparison):
         operands = node.operands
         is_truth = node.operator == "==" and type(operands[0]) is bool
         cost = 0 if is_truth else _OPERATORS[node.operator]
-        return cost + _cost(node.value) + sum([_cost(each) for each in operands])
+        return cost + sum([_cost(each, functions) for each in (node.value, *operands)])
     if isinstance(node, Field):
-        return 2 * len(node._path) - 2
+        cost = _OF_FUNCTION if node._path[0] in functions else 0
+        return cost + 2 * len(node._path) - 2
     if isinstance(node, Parameter) or not isinstance(node, Expression | Value):
         return 0
-    return 3 + sum(map(_cost, node._inner()))
+    return 3 + sum([_cost(each, functions) for each in node._inner()])
 
 
 def matches_nothing(part: Expression) -> bool:

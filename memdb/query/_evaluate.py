@@ -35,6 +35,7 @@ from memdb.query._conditions import (
 )
 from memdb.query._fields import Field
 from memdb.query._fitting import NO_MATCH, holds, is_in
+from memdb.query._functions import Computed
 from memdb.query._parameters import (
     Case,
     Optional,
@@ -94,6 +95,9 @@ def value_of(value: Value, record: Any, parameters: Mapping[str, Any] = _NOTHING
         return parameters[value.name]
     if isinstance(value, Constant):
         return value.value
+    if isinstance(value, Computed):
+        # Outside of what says that values do not fit: an error of the function's is none of these.
+        return _inside(value.function(record, ABSENT), value.field._path[1:])
     if isinstance(value, Aggregate):
         raise no_aggregate(value)
     raise unknown(value)
@@ -163,11 +167,13 @@ _EVALUATORS: Final[dict[type, Callable[[Any, Any, Mapping[str, Any]], bool]]] = 
 
 
 def _field(field: Field, record: Any) -> Any:
-    if type(record) is Group:
-        return ABSENT
-    value = record
+    return ABSENT if type(record) is Group else _inside(record, field._path)
+
+
+def _inside(value: Any, path: tuple[str | int, ...]) -> Any:
+    """Return what a path leads to, ABSENT where it leads nowhere."""
     try:
-        for name in field._path:
+        for name in path:
             value = step(value, name)
     except NO_MATCH:
         return ABSENT

@@ -2,30 +2,33 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from memdb.query._aggregating import NO_ANSWER, count_by_columns
-from memdb.query._candidates import Candidates, best_candidates, names_of, open_seed, seeds_for
+from memdb.query._aggregating import NO_ANSWER, What
+from memdb.query._aggregating import answer as answer_by_columns
+from memdb.query._candidates import NOTHING, Candidates, names_of, open_seed, seeds_for
 from memdb.query._choice import Choice, way_for
-from memdb.query._conditions import ALWAYS, Always, And, Expression, conjuncts, has_callback
+from memdb.query._conditions import ALWAYS, Always, And, Expression, conjuncts, has_callback, walk
 from memdb.query._costs import cost_of, matches_nothing
 from memdb.query._explanation import Access, Explanation
 from memdb.query._fields import Field
+from memdb.query._functions import functions_of
 from memdb.query._paging import check_cursor
 from memdb.query._parameters import bind, check_parameters, parameters
 from memdb.query._plan_source import Shape
 from memdb.query._plans import ENDLESS, Plan, make_plan
 from memdb.query._reading import check_value
-from memdb.query._seeds import Operands, Seed, with_values
+from memdb.query._results import copies, has_groups
+from memdb.query._seeds import Operands, Seed
 
 if TYPE_CHECKING:
-    from memdb._index_set import View
     from memdb._store import Store
     from memdb.query._query import Query
 
-_AGGREGATES = ("sum", "mean", "min", "max")
+_AGGREGATES: Final[tuple[What, ...]] = ("sum", "mean", "min", "max")
 
 # Why the general way answers.
 _MAKES = "it makes something else of the records than copies"
@@ -33,10 +36,9 @@ _CURSOR = "it goes on after a cursor"
 _CACHE = "the setting `cache` keeps not every record"
 _TRANSACTION = "a transaction is open"
 _CALLABLE = "its condition has a callable"
-_PARAMETERS = "it is not prepared"
 _ORDER = "its order is of values of any type"
 _OPERAND = "an index can't serve what is compared"
-_UNREAD = "not all candidates have been read yet"
+_UNREAD = "it has not read all candidates yet"
 _VALUES = "the records have values that it does not sort, or others commit meanwhile"
 
 
@@ -56,6 +58,11 @@ class _Look(NamedTuple):
     covers: frozenset[int]
     candidates: Candidates | None = None
     direction: int = 0
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether it is known that nothing matches."""
+        return self.candidates is NOTHING
 
 
 class _General(Exception):
@@ -96,19 +103,37 @@ def explain_prepared(query: Query[Any], given: dict[str, Any]) -> Explanation:
     return _explained(bound, bound, {})
 
 
-def explain_general(query: Query[Any], reason: str = _VALUES) -> Explanation:
+def analyze(query: Query[Any]) -> Explanation:
+    """Ask a query once to prepare it, then once with a clock.
+
+    Raises:
+        QueryError: As asking it.
+        ClosedError: The database is closed.
+    """
+    query.all()
+    before = time.perf_counter()
+    records = query._records(query._start, query._stop) if query._is_plain else None
+    results = query._in_general() if records is None else copies(query._store, records)
+    seconds = time.perf_counter() - before
+    found = explain(query)
+    if records is None and found.is_compiled:
+        reason = _UNREAD if found.unread else _VALUES
+        found = replace(explain_general(query, reason), by_index=found.by_index)
+    return replace(found, results=len(results), seconds=seconds)
+
+
+def explain_general(query: Query[Any], reason: str) -> Explanation:
     """Return how the general way answers a query without parameters."""
     store = query._store
     parts = _shown(_condition(query))
     look = _look_in_general(query, parts)
     transaction = store.engine.current()
-    is_empty = look.candidates is not None and look.candidates.seed is None
     return Explanation(
         query=repr(query),
         chosen=look.chosen,
         others=look.others,
         # It compares with the whole condition, whatever the candidates are.
-        filters=() if is_empty else tuple(map(repr, parts)),
+        filters=() if look.is_empty else tuple(map(repr, parts)),
         order=tuple(map(repr, query._order)),
         is_compiled=False,
         reason=reason,
@@ -140,10 +165,14 @@ def _check(query: Query[Any]) -> None:
             order.
     """
     query._compiled()
-    if query._group is None and (query._selection is None or not query._selection.has_aggregates):
+    if not has_groups(query):
+        # What groups are ordered by may be the name of an aggregate.
         query._check_order()
-        for value in () if query._selection is None else query._selection.values:
-            check_value(value, query._store.shape)
+    selected = () if query._selection is None else query._selection.values
+    for value in (*(query._group or ()), *selected):
+        for node in walk(value):
+            if isinstance(node, Field):
+                check_value(node, query._store.query_shape)
     if query._cursor is not None:
         check_cursor(query._cursor, query._order, query._store)
 
@@ -164,18 +193,15 @@ def _generated(query: Query[Any], bound: Query[Any], given: dict[str, Any]) -> E
     kept = [each for each in way_for(conjuncts(expression), values) if not isinstance(each, Always)]
     shown = [_with_given(part, values) for part in kept]
     look = _look(query, plan, kept, shown, values)
-    if look.candidates is None or look.candidates.seed is not None:
-        _refuse_unread(bound, plan.view, look)
-    is_empty = look.candidates is not None and look.candidates.seed is None
-    filters = [] if is_empty else [p for place, p in enumerate(shown) if place not in look.covers]
+    filters = [part for place, part in enumerate(shown) if place not in look.covers]
     return Explanation(
         query=repr(bound),
         chosen=look.chosen,
         others=look.others,
-        filters=tuple([repr(part) for part in filters if not isinstance(part, Always)]),
+        filters=() if look.is_empty else tuple(map(repr, filters)),
         order=tuple(map(repr, bound._order)),
         is_order_given=look.direction != 0,
-        is_compiled=True,
+        unread=_unread(bound, look),
         source=plan.source,
     )
 
@@ -197,8 +223,6 @@ def _plan(query: Query[Any], bound: Query[Any], *, is_prepared: bool) -> Plan:
         raise _General(_TRANSACTION)
     if has_callback(expression):
         raise _General(_CALLABLE)
-    if not is_prepared and parameters(expression, *[term.value for term in query._order]):
-        raise _General(_PARAMETERS)
     shape = Shape(expression, tuple(query._order), "rows", _has_window(bound))
     plan = make_plan(store, shape, has_parameters=is_prepared)
     if plan.run is None:
@@ -227,14 +251,15 @@ def _look(
     """
     store = query._store
     if any(map(matches_nothing, kept)):
-        return _nothing()
+        return _NOTHING
     # As the source has them: what is taken of equal ones depends on it.
-    places = sorted(range(len(kept)), key=lambda place: cost_of(kept[place]))
+    functions = functions_of(store.query_shape)
+    places = sorted(range(len(kept)), key=lambda place: cost_of(kept[place], functions))
     parts = [kept[place] for place in places]
     choice = Choice(store, plan.view, tuple(query._order))
     seeds = choice.seeds(parts, Operands(_condition(query)))
     whole = choice.whole_order() if not seeds else None
-    wanted: list[Seed] = [with_values(seed, values) for seed in seeds]
+    wanted: list[Seed] = [choice.with_values(seed, values) for seed in seeds]
     if whole is not None:
         wanted.append(whole)
     total, found = _opened(store, plan.indexes, wanted)
@@ -254,24 +279,20 @@ def _look(
     return _Look(accesses[first], others, covers[first], found[first], direction)
 
 
-def _refuse_unread(query: Query[Any], view: View, look: _Look) -> None:
-    """Raise if the cache has not all records that the generated function needs.
+_NOTHING: Final = _Look(Access("none", 0), (), frozenset(), NOTHING)
 
-    Raises:
-        _General: It has not.
-    """
+
+def _unread(query: Query[Any], look: _Look) -> int:
+    """Return how many records the cache has not of those that the generated function needs."""
     store = query._store
     if look.candidates is not None:
         numbers = look.candidates.numbers()
         if look.direction and _has_window(query):
             numbers = numbers[:: look.direction][: query._stop]
-    elif view.rows is not None:
-        return
     else:
         with store.engine.log.lock:
             numbers = store.identities.arrays()[0]
-    if not all(map(store.cache.__contains__, numbers.tolist())):
-        raise _General(_UNREAD)
+    return len(numbers) - sum(map(store.cache.__contains__, numbers.tolist()))
 
 
 # -- the general way -------------------------------------------------------------------------
@@ -289,11 +310,11 @@ def _look_in_general(query: Query[Any], parts: list[Expression]) -> _Look:
     plain = [] if expression is None else conjuncts(expression)
     has_indexes = expression is not None and len(store.indexes) > 0
     if has_indexes and any(map(matches_nothing, plain)):
-        return _nothing()
+        return _NOTHING
     seeds = seeds_for(store, expression) if expression is not None and has_indexes else []
     total, found = _opened(store, names_of(seeds), seeds)
     best = min([each for each in found if each is not None], key=_count_of, default=None)
-    if best is not None and not best.is_narrow(total):
+    if best is not None and not best.narrows(total):
         best = None
     accesses = {
         id(each): Access(str(each.seed), each.count, _together(plain, seed.covers))
@@ -316,7 +337,7 @@ def _opened(
         view = store.indexes.catch_up(names)
         with log.lock:
             log.raise_if_closed()
-            if view.is_valid and view.cursor == log.next_slot:
+            if view.is_valid and view.cursor == store.horizon.slot:
                 return len(store.identities), [open_seed(view, seed) for seed in seeds]
 
 
@@ -324,12 +345,13 @@ def _by_index(query: Query[Any]) -> tuple[str, ...]:
     """Return the methods that indexes answer without the records."""
     store = query._store
     found: list[str] = []
-    if count_by_columns(query):
+    has_rows = query._condition is not None and query._cursor is None and query._has_rows
+    if has_rows and answer_by_columns(store, query._condition, None, "count") is not NO_ANSWER:
         found.append("count()")
     paths = [
-        index.paths[0]
+        index.asked[0]
         for index in store.indexes
-        if index.kind in ("column", "sorted") and index.paths is not None and len(index.paths) == 1
+        if index.kind in ("column", "sorted") and len(index.asked) == 1
     ]
     for path in dict.fromkeys(paths):
         for what in _AGGREGATES:
@@ -358,11 +380,6 @@ def _together(parts: list[Expression], places: frozenset[int]) -> str:
 
 def _has_window(query: Query[Any]) -> bool:
     return query._start > 0 or query._stop < ENDLESS
-
-
-def _nothing() -> _Look:
-    none = Candidates(None, 0, lambda: _NO_NUMBERS)
-    return _Look(Access("none", 0), (), frozenset(), none)
 
 
 def _count_of(found: Candidates) -> int:

@@ -42,6 +42,8 @@ class Explanation:
         changes: How many changes of the transaction are looked at besides; None outside of one.
         is_compiled: A generated function answers; if not, the general way.
         reason: Why it is the general way; None when it is not.
+        unread: How many records the function needs that are not in the cache. The general way
+            answers until they have been read, which it does.
         source: The generated function, as text; None where the general way answers.
         results: How many results there were, after `Query.analyze`.
         seconds: How long it took, after `Query.analyze`.
@@ -57,6 +59,7 @@ class Explanation:
     changes: int | None = None
     is_compiled: bool = True
     reason: str | None = None
+    unread: int = 0
     source: str | None = None
     results: int | None = None
     seconds: float | None = None
@@ -73,7 +76,8 @@ class Explanation:
         if self.by_index:
             lines.append(f"  index only  {', '.join(self.by_index)}")
         way = "a generated function" if self.is_compiled else f"the general way: {self.reason}"
-        lines.append(f"  answered by {way}")
+        unread = f"{self.unread:,} record{'s' if self.unread > 1 else ''}"
+        lines.append(f"  answered by {way}{f', after reading {unread}' if self.unread else ''}")
         if self.seconds is not None:
             lines.append(f"  took        {self.seconds * 1e6:,.1f} us for {self.results:,} results")
         return "\n".join(lines)

@@ -47,7 +47,7 @@ class Groups:
         self._records = records
         self._names = names
         self._known: set[Hashable] = {term_key(term) for term in terms}
-        columns = [column(term, records, store.shape) for term in terms]
+        columns = [column(term, records, store.query_shape) for term in terms]
         places = places_by_value(columns, len(records)) if terms else [list(range(len(records)))]
         keys = [[values[group[0]] for group in places] for values in columns]
         order = arrange(keys, [False] * len(keys), len(places), 0, len(places))
@@ -137,6 +137,6 @@ class Groups:
                 f"{self._store.name}: {aggregate!r} is calculated over groups of groups. Calculate"
                 " it from what the query gives."
             )
-        values = column(value, self._records, self._store.shape)
+        values = column(value, self._records, self._store.query_shape)
         reduce, place = REDUCTIONS[aggregate.kind], f"{self._store.name}: {aggregate!r}"
         return [reduce(present([values[p] for p in places]), place) for places in self._places]

@@ -127,7 +127,7 @@ def _type_of(store: Store, value: Any) -> Any:
     if not store.decoding.is_typed:
         return None
     if isinstance(value, Field):
-        steps = resolve_path(value._path, store.shape)
+        steps = resolve_path(value._path, store.query_shape)
         if not all([s.way == "attribute" and is_plain_name(str(s.name)) for s in steps]):
             return None
         if any([step.may_be_none for step in steps]) or len(steps[-1].members) != 1:
@@ -183,7 +183,7 @@ def _in_general(
     """Return the source for values of any type, which calls the general way."""
     if any([constants(term) or _has_parameter(term.value) for term in terms]):
         raise Misfit
-    shape = store.shape
+    shape = store.query_shape
     falling = [term.is_descending for term in terms]
 
     def arranged(records: list[Any], start: int, stop: int) -> list[Any]:

@@ -138,7 +138,7 @@ def in_order(
         return rows[start:stop]
     rows = by_identity(rows, store)
     records = [row[1] for row in rows]
-    columns = [column(term.value, records, store.shape) for term in order]
+    columns = [column(term.value, records, store.query_shape) for term in order]
     falling = [term.is_descending for term in order]
     last = len(rows) if stop is None else stop
     return [rows[place] for place in arrange(columns, falling, len(rows), start, last)]

@@ -117,7 +117,7 @@ def cursor_after(row: Row, order: Sequence[Order], store: Records) -> str | Quer
     tier = _tier(store)
     records = [row[1]]
     try:
-        values = [column(term.value, records, store.shape)[0] for term in order]
+        values = [column(term.value, records, store.query_shape)[0] for term in order]
         content = msgspec.msgpack.encode(
             [
                 _FORM,
@@ -197,7 +197,7 @@ def rows_after(
     records = [row[1] for row in rows]
     columns = []
     for term, value in zip(order, cursor.values, strict=True):
-        columns.append((keys_of([*column(term.value, records, store.shape), value])[0], term))
+        columns.append((keys_of([*column(term.value, records, store.query_shape), value])[0], term))
     ties = keys_of([*identities(rows, store), cursor.identity])[0]
     kept = []
     for place, row in enumerate(rows):

@@ -245,7 +245,7 @@ def _needs(node: Node) -> tuple[dict[str, bool], list[str]]:
             pass
     # First of all this refuses what is nested too deep.
     analysis(node)
-    needs = parameters(node), _collections(node)
+    needs = parameters(node), collections_in(node)
     if isinstance(node, Expression):
         node._needs = needs
     return needs
@@ -255,7 +255,7 @@ def _needs(node: Node) -> tuple[dict[str, bool], list[str]]:
 _READ_AGAIN: Final = frozenset({list, tuple, set, frozenset, str, bytes, NoneType})
 
 
-def _collections(top: Node) -> list[str]:
+def collections_in(top: Node) -> list[str]:
     """Return the names of the parameters that stand for collections."""
     found = [
         node.operands[0].name
@@ -265,6 +265,13 @@ def _collections(top: Node) -> list[str]:
         and isinstance(node.operands[0], Parameter)
     ]
     return list(dict.fromkeys(found))
+
+
+def readable(values: Any) -> Any:
+    """Return what was given for an `in_` so that it can be read again."""
+    if type(values) in _READ_AGAIN or not isinstance(values, Iterable):
+        return values
+    return list(values)
 
 
 def check_names(known: Mapping[str, bool], given: Iterable[str]) -> None:

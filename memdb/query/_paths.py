@@ -20,10 +20,11 @@ from typing import Any, Final, Literal, NoReturn, get_args, get_origin
 from uuid import UUID
 
 from memdb.errors import QueryError, RecordTypeError
+from memdb.query._functions import functions_of
 from memdb.serializers import Shape, shape_of
 from memdb.serializers._shape import is_union, strip
 
-Way = Literal["attribute", "key", "item", "either"]
+Way = Literal["attribute", "key", "item", "either", "function"]
 
 # Classes whose values have the attributes of the class and no others that a condition could mean.
 _CLOSED: Final = (
@@ -41,7 +42,8 @@ class Step:
 
     Attributes:
         name: The attribute or key, or the number of an element.
-        way: How it is reached; "either" is decided by the value.
+        way: How it is reached; "either" is decided by the value, and "function" is no field: the
+            function of an index gives it.
         may_be_none: Whether None is to be expected where the step leads.
         members: What the annotation says of the value, `members_of` it; Any for unknown.
     """
@@ -93,6 +95,8 @@ def members_of(annotation: Any) -> list[Any]:
 
 def _inside_record(name: str | int, shape: Shape) -> tuple[Way, Any] | None:
     """Return how a field of a record is reached and its annotation, None if there is no such."""
+    if name in functions_of(shape):
+        return "function", Any
     if shape.kind == "dict":
         return "key", Any
     for field in shape.fields:
@@ -196,7 +200,8 @@ def _refuse(
             "one in a set."
         )
     if not position:
-        known, owners = [field.name for field in shape.fields], shape.name
+        known = [*[field.name for field in shape.fields], *functions_of(shape)]
+        owners = shape.name
     close = difflib.get_close_matches(name, known, n=1)
     hint = f"Did you mean {close[0]!r}?" if close else f"It has {', '.join(known) or 'none'}."
     raise QueryError(f"{path_text(path)}: {owners} has no field {name!r}. {hint}")

@@ -15,9 +15,9 @@ from memdb.query._choice import MOST_WAYS, Choice, branch_at, ways_of
 from memdb.query._conditions import Always, Expression, conjuncts
 from memdb.query._costs import cost_of, matches_nothing
 from memdb.query._evaluate import NO_MATCH
+from memdb.query._functions import functions_of
 from memdb.query._order_source import order_lines
 from memdb.query._parameters import Case, Optional
-from memdb.query._paths import resolve_path
 from memdb.query._runtime import (
     Misfit,
     Runtime,
@@ -88,17 +88,18 @@ class PlanWriter:
         self.view_name = f"view{suffix}"
         self.has_loop = False
         self._store = store
-        self._view = view
+        # As they are now: another thread may drop an index.
+        self._entries, self._uniques = dict(view.entries), dict(view.uniques)
         self._shape = shape
         self._runtime = Runtime(store)
         self._operands = Operands(shape.expression)
-        self._writer = SourceWriter(store.shape, is_typed=store.decoding.is_typed)
+        self._writer = SourceWriter(store.query_shape, is_typed=store.decoding.is_typed)
         self.constants = self._operands.count
         self.names: dict[str, Any] = {
             "ESCAPES": ESCAPES,
             "cache": store.cache,
             "engine": store.engine,
-            "log": store.engine.log,
+            "horizon": store.horizon,
             self.view_name: view,
             "runtime": self._runtime,
             "fill": self._runtime.fill,
@@ -164,8 +165,12 @@ class PlanWriter:
     def _variant(self, parts: list[Expression]) -> Lines:
         """Return the lines for parts that all count."""
         # The order in which they were given does not matter: the cheapest are compared first.
-        parts = sorted(parts, key=cost_of)
+        functions = functions_of(self._store.query_shape)
+        parts = sorted(parts, key=lambda part: cost_of(part, functions))
         if any([matches_nothing(part) for part in parts]):
+            for part in parts:
+                # What is wrong in the others is refused all the same.
+                self._write_part(part, is_covered=True)
             return ["found = 0" if self._shape.what == "count" else "found = []"]
         seeds = self._choice.seeds(parts, self._operands)
         checks: Lines = []
@@ -182,6 +187,8 @@ class PlanWriter:
                 return self._find(0, ordered) + self._chosen(0, ordered, parts)
             self.has_loop = True
             rows = f"runtime.all_rows({self.view_name}, version)"
+            if self._shape.has_window and not self._shape.order:
+                rows = f"runtime.kept_rows({self.view_name})"
             return self._found(rows, parts, frozenset(), is_fresh=False)
         if len(seeds) == 1:
             return self._find(0, seeds[0]) + self._chosen(0, seeds[0], parts)
@@ -217,7 +224,7 @@ class PlanWriter:
         is_fresh = isinstance(seed, Range | Columns) or _is_unique(seed)
         return self._found(self._rows(number, seed), parts, seed.covers, is_fresh=is_fresh)
 
-    def _sole(self, number: int, seed: Equal, parts: list[Expression]) -> Lines:
+    def _sole(self, number: int, seed: Seed, parts: list[Expression]) -> Lines:
         """Return the lines for the only candidate, which has to be compared."""
         condition = self._condition(parts, seed.covers)
         is_count = self._shape.what == "count"
@@ -327,18 +334,12 @@ class PlanWriter:
             # The index has no entry for None.
             tests = [
                 f"{operand.source} is None"
-                for operand, path in zip(seed.operands, seed.index.paths or (), strict=True)
-                if operand.source[0] == "p" and self._may_be_none(path)
+                for operand, path in zip(seed.operands, seed.index.asked, strict=True)
+                if operand.source[0] == "p" and self._choice.may_be_none(path)
             ]
             refusal: Lines = [f"if {' or '.join(tests)}:", ["raise Misfit"]] if tests else []
             return [*refusal, line]
         return [line]
-
-    def _may_be_none(self, path: Any) -> bool:
-        if not self._store.decoding.is_typed:
-            return True
-        steps = resolve_path(path, self._store.shape)
-        return any([each.may_be_none or each.way != "attribute" for each in steps])
 
     def _count(self, number: int, seed: Seed) -> str:
         """Return the source of the number of candidates of a seed that was looked up."""
@@ -409,24 +410,26 @@ class PlanWriter:
         index = seed.index
         name = self._name("get", index.name)
         if index.kind == "unique":
-            self.names[name] = self._view.uniques[index.name].numbers.get
+            self.names[name] = self._uniques[index.name].numbers.get
         else:
-            entries: Any = self._view.entries[index.name]
+            entries: Any = self._entries[index.name]
             self.names[name] = entries.buckets.get
         return name
 
     def _span(self, seed: Range) -> str:
         operands: list[Operand] = [*seed.prefix]
         operands += [each for _, some in seed.bounds for each in some]
-        entries: Any = self._view.entries[seed.index.name]
-        name = self._name("span", f"{seed.index.name} {[each for each, _ in seed.bounds]}")
+        entries: Any = self._entries[seed.index.name]
+        operators = "".join([f" {operator}" for operator, _ in seed.bounds])
+        # One function for each number of equal fields, though the operators are the same.
+        name = self._name("span", f"{seed.index.name} {len(seed.prefix)}{operators}")
         self.names[name] = range_finder(entries, seed)
         return f"{name}({', '.join([each.source for each in operands])})"
 
     def _test(self, test: Test) -> str:
         """Return the source of a comparison of a column."""
         name = self._name("column", test.index.name)
-        self.names[name] = self._view.entries[test.index.name]
+        self.names[name] = self._entries[test.index.name]
         sources = [each.source for each in test.operands]
         operand = f"({', '.join(sources)})" if test.operator == "between" else sources[0]
         return f"({name}, {test.operator!r}, {operand})"

@@ -5,11 +5,18 @@ from __future__ import annotations
 import re
 from itertools import count
 from types import FunctionType
-from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar, cast, runtime_checkable
 
 from memdb.query._conditions import ALWAYS
-from memdb.query._explain import Explanation, explain
-from memdb.query._parameters import check_names, check_parameters, parameters
+from memdb.query._explain import explain_prepared
+from memdb.query._explanation import Explanation
+from memdb.query._parameters import (
+    check_names,
+    check_parameters,
+    collections_in,
+    parameters,
+    readable,
+)
 from memdb.query._plan_source import Shape, What
 from memdb.query._plans import (
     ATTEMPTS,
@@ -22,15 +29,17 @@ from memdb.query._plans import (
     try_again,
 )
 from memdb.query._results import copies
+from memdb.query._structure import structure
 from memdb.query._values import Parameter
 
 if TYPE_CHECKING:
     from memdb.query._query import Query
 
 T = TypeVar("T")
-T_co = TypeVar("T_co", covariant=True)
 
 _MISSING: Final = object()
+
+_KEPT_GENERATIONS: Final = 2
 
 # Names, but for attributes and texts.
 _WORDS: Final = re.compile(r"(?<![.'\w])[^\W\d]\w*\b(?!')")
@@ -38,7 +47,8 @@ _WORDS: Final = re.compile(r"(?<![.'\w])[^\W\d]\w*\b(?!')")
 _generations = count(1)
 
 
-class Prepared(Protocol[T_co]):
+@runtime_checkable
+class Prepared(Protocol[T]):
     """A query that is compiled; made by `Query.prepare`.
 
     Called with the parameters by keyword it gives the list that `Query.all` would. Parameters of
@@ -47,7 +57,7 @@ class Prepared(Protocol[T_co]):
     Threads: any thread may call it at once.
     """
 
-    def __call__(self, **given: Any) -> list[T_co]:
+    def __call__(self, **given: Any) -> list[T]:
         """Return the results.
 
         Args:
@@ -77,13 +87,33 @@ class _Call:
     """
 
     def __init__(self, owner: _Preparation[Any], name: str, document: str | None) -> None:
-        self.namespace: dict[str, Any] = {"owner": owner, "missing": _MISSING}
+        self.namespace: dict[str, Any] = {
+            "owner": owner,
+            "missing": _MISSING,
+            "readable": readable,
+        }
+        self._names: list[set[str]] = []
         self.function = FunctionType(_plain_source(name).__code__, self.namespace, name)
         self.function.__doc__ = document
         self.function.__module__ = __name__
 
-    def replace(self, source: str, name: str, required: dict[str, bool]) -> None:
-        """Let the function do something else."""
+    def replace(
+        self, source: str, name: str, required: dict[str, bool], names: dict[str, Any]
+    ) -> None:
+        """Let the function do something else.
+
+        Args:
+            source: Of the function.
+            name: The function's.
+            required: The parameters, and whether each is.
+            names: What the source needs.
+        """
+        self.namespace |= names
+        self._names.append(set(names))
+        # Those of the last generation stay for whoever is in the middle of its code.
+        while len(self._names) > _KEPT_GENERATIONS:
+            for gone in self._names.pop(0).difference(*self._names):
+                del self.namespace[gone]
         scope: dict[str, Any] = {}
         exec(compile(source, f"<memdb query, {name}>", "exec"), scope)
         # Parameters and their names are the same, so that either code goes with either default.
@@ -102,14 +132,18 @@ class _Preparation(Generic[T]):
     def __init__(self, query: Query[T]) -> None:
         self._query = query
         self._expression = ALWAYS if query._condition is None else query._condition
+        # Before anything that walks through it: this refuses what is nested too deep.
+        structure(self._expression)
         self._required = parameters(*query._nodes())
         self._plans: dict[What, Plan] = {}
         self._calls: dict[What, _Call] = {
             "rows": _Call(self, "prepared", Prepared.__call__.__doc__),
             "count": _Call(self, "count", Prepared.count.__doc__),
         }
-        self.call: Any = self._calls["rows"].function
-        self.call.count, self.call.explain = self._calls["count"].function, self.explain
+        # The type of functions has no such attributes; functions take any.
+        call: Any = self._calls["rows"].function
+        call.count, call.explain = self._calls["count"].function, self.explain
+        self.call = call
         # Compiled at once, so that a wrong field is told here.
         self._renew("rows")
 
@@ -158,7 +192,7 @@ class _Preparation(Generic[T]):
         is_given = not unknown and all([value is not _MISSING for value in known.values()])
         if plan.run is None or not plan.view.is_valid or not is_given:
             return None
-        if plan.view.cursor == store.engine.log.next_slot or store.engine.transaction is not None:
+        if plan.view.cursor == store.horizon.slot or store.engine.transaction is not None:
             return None
         start, stop = self._window(known)
         store.indexes.catch_up(plan.indexes)
@@ -166,7 +200,7 @@ class _Preparation(Generic[T]):
 
     def explain(self, /, **given: Any) -> Explanation:
         """Return how it would be answered now; see `Prepared`."""
-        return explain(self._query._bound(given))
+        return explain_prepared(self._query, given)
 
     # -- inside --------------------------------------------------------------------------
 
@@ -241,12 +275,15 @@ class _Preparation(Generic[T]):
         self._plans[what] = plan
         name = "prepared" if what == "rows" else "count"
         source = None
+        names: dict[str, Any] = {}
         if plan.writer is not None and self._is_whole:
             source = self._call_source(plan, what, name)
+            names |= plan.writer.names
+            names |= {f"c{number}": value for number, value in enumerate(plan.constants)}
         if source is not None:
-            self._calls[what].replace(source, name, self._required)
+            self._calls[what].replace(source, name, self._required, names)
         else:
-            self._calls[what].replace(_general_source(name), name, {})
+            self._calls[what].replace(_general_source(name), name, {}, {})
         return plan
 
     def _call_source(self, plan: Plan, what: What, name: str) -> str | None:
@@ -267,6 +304,8 @@ class _Preparation(Generic[T]):
             f"if {' or '.join(['unknown', *[f'p_{each} is missing' for each in needed]])}:",
             [otherwise],
             *window,
+            # What can be read only once must do for another attempt.
+            *[f"p_{each} = readable(p_{each})" for each in collections_in(self._expression)],
             *writer.prelude,
             *guarded(writer, plan.lines, otherwise),
             *result,
@@ -274,9 +313,6 @@ class _Preparation(Generic[T]):
         if not set(_WORDS.findall("\n".join(indented(body, 1)))).isdisjoint(self._required):
             # A parameter of a name that the source has for something else.
             return None
-        namespace = self._calls[what].namespace
-        namespace |= writer.names
-        namespace |= {f"c{number}": value for number, value in enumerate(plan.constants)}
         signature = ", ".join([f"{each}=None" for each in self._required])
         keywords = f"*, {signature}, " if signature else ""
         body = [*[f"p_{each} = {each}" for each in self._required], *body]

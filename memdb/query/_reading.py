@@ -14,6 +14,7 @@ from memdb.query._aggregates import Aggregate
 from memdb.query._conditions import walk
 from memdb.query._evaluate import NO_MATCH, no_aggregate, value_of
 from memdb.query._fields import Field
+from memdb.query._functions import QueryShape, resolved
 from memdb.query._parameters import missing_parameter, parameters
 from memdb.query._paths import resolve_path
 from memdb.query._source import SourceWriter
@@ -38,7 +39,8 @@ def column(value: Value, records: Sequence[Any], shape: Shape) -> list[Any]:
         QueryError: A field does not exist, a parameter has no value, or it is an aggregate.
     """
     if isinstance(value, Field):
-        fast = _attribute(value._path, shape)
+        is_plain = not isinstance(shape, QueryShape)
+        fast = (_kept_attribute if is_plain else _attribute)(value._path, shape)
         if fast is not None:
             try:
                 return list(map(fast, records))
@@ -57,7 +59,6 @@ def check_value(value: Value, shape: Shape) -> None:
     _getter(value, shape)
 
 
-@lru_cache(maxsize=512)
 def _attribute(path: tuple[str | int, ...], shape: Shape) -> Get | None:
     """Return what reads a path that leads somewhere, None where that takes more than attributes.
 
@@ -70,6 +71,9 @@ def _attribute(path: tuple[str | int, ...], shape: Shape) -> Get | None:
     return None
 
 
+# Not for the shapes of single collections, which it would keep alive.
+_kept_attribute = lru_cache(maxsize=512)(_attribute)
+
 _kept: Final[dict[tuple[Any, Shape], _Make]] = {}
 _lock = Lock()
 
@@ -77,11 +81,14 @@ _lock = Lock()
 def _getter(value: Value, shape: Shape) -> Get:
     """Return the function that takes a value from a record, ABSENT where there is none."""
     structure, constants = analysis(value)
-    make = _kept.get((structure, shape)) or _made(value, shape, structure)
-    return make(partial(value_of, value), constants)
+    kept = shape.kept if isinstance(shape, QueryShape) else _kept
+    make = kept.get((structure, shape)) or _made(value, shape, structure, kept)
+    return make(partial(value_of, resolved(value, shape)), constants)
 
 
-def _made(value: Value, shape: Shape, structure: Any) -> _Make:
+def _made(
+    value: Value, shape: Shape, structure: Any, kept: dict[tuple[Any, Shape], _Make]
+) -> _Make:
     """Return and keep what binds constants to the generated function of a structure."""
     for node in walk(value):
         if isinstance(node, Aggregate):
@@ -107,9 +114,9 @@ def _made(value: Value, shape: Shape, structure: Any) -> _Make:
     exec(compile(source, "<memdb value>", "exec"), namespace)
     make: _Make = namespace["make"]
     with _lock:
-        if len(_kept) >= _MOST_KEPT:
-            del _kept[next(iter(_kept))]
-        _kept[structure, shape] = make
+        if len(kept) >= _MOST_KEPT:
+            del kept[next(iter(kept))]
+        kept[structure, shape] = make
     return make
 
 

@@ -26,7 +26,7 @@ def given(store: Store, rows: list[Row], selection: Selection | None = None) -> 
         clone = store.cloner.clone
         return [clone(record) if is_cached else record for _, record, is_cached in rows]
     records = [row[1] for row in rows]
-    columns = [column(value, records, store.shape) for value in selection.values]
+    columns = [column(value, records, store.query_shape) for value in selection.values]
     return selection.make([owned(values) for values in columns])
 
 
@@ -44,12 +44,7 @@ def made(query: Query[Any], start: int, stop: int) -> tuple[list[Any], int]:
         QueryError: A field does not exist, or groups are asked for what they have not.
     """
     store, selection = query._store, query._selection
-    has_groups = query._group is not None or (selection is not None and selection.has_aggregates)
-    if query._having is not None and not has_groups:
-        raise QueryError(
-            f"{store.name}: having() is for groups. Use where() for records, or say group_by()."
-        )
-    if has_groups:
+    if has_groups(query):
         return _grouped(query, start, stop)
     if not query._is_distinct:
         rows, found = query._window(start, stop)
@@ -59,9 +54,25 @@ def made(query: Query[Any], start: int, stop: int) -> tuple[list[Any], int]:
     if selection is None:
         places = first_places([records], len(records))
     else:
-        columns = [column(value, records, store.shape) for value in selection.values]
+        columns = [column(value, records, store.query_shape) for value in selection.values]
         places = first_places(columns, len(records))
     return given(store, [rows[place] for place in places[start:stop]], selection), len(places)
+
+
+def has_groups(query: Query[Any]) -> bool:
+    """Whether each result is made of several records.
+
+    Raises:
+        QueryError: It is not, and there is a condition for groups.
+    """
+    selection = query._selection
+    found = query._group is not None or (selection is not None and selection.has_aggregates)
+    if query._having is not None and not found:
+        raise QueryError(
+            f"{query._store.name}: having() is for groups. Use where() for records, or say"
+            " group_by()."
+        )
+    return found
 
 
 def _grouped(query: Query[Any], start: int, stop: int) -> tuple[list[Any], int]:

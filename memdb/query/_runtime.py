@@ -52,6 +52,7 @@ class Runtime:
     def __init__(self, store: Store) -> None:
         self.cache = store.cache
         self.log = store.engine.log
+        self._horizon = store.horizon
         self.is_keyed = store.key is not None
         self._identities = store.identities
         self._slot_of = store.identities.find
@@ -73,7 +74,7 @@ class Runtime:
         if self.is_keyed:
             rows = self._by_slot(numbers.tolist(), rows)
         with self.log.lock:
-            if self.log.next_slot == version:
+            if self._horizon.slot == version:
                 bucket.rows = rows
         return rows
 
@@ -81,9 +82,9 @@ class Runtime:
         """Return the records of what a hash look-up found."""
         if found is None:
             return []
-        if type(found) is int:
+        if not isinstance(found, Bucket):
             return [self.cache[found]]
-        return found.rows or self.fill(found, version)  # type: ignore[union-attr]
+        return found.rows or self.fill(found, version)
 
     def all_rows(self, view: View, version: int) -> list[Any]:
         """Return all records, kept until one changes."""
@@ -91,14 +92,16 @@ class Runtime:
         if rows is not None:
             return rows
         with self.log.lock:
-            if self.log.next_slot != version:
+            if self._horizon.slot != version:
+                raise Misfit
+            if len(self.cache) < len(self._identities):
                 raise Misfit
             numbers, slots = self._identities.arrays()
         if self.is_keyed:
             numbers = numbers[slots.argsort()]
         rows = self.load(numbers.tolist())
         with self.log.lock:
-            if self.log.next_slot == version:
+            if self._horizon.slot == version:
                 view.rows = rows
         return rows
 
@@ -108,11 +111,10 @@ class Runtime:
         Cost: that of sorting what is in order in parts already.
         """
         rows: list[Any] = []
-        distinct: list[Found] = []
-        for each in found:
-            if each is not None and each not in distinct:
-                distinct.append(each)
-                rows += self.rows_of(each, version)
+        # What look-ups of equal keys find is one object.
+        distinct = {id(each): each for each in found if each is not None}.values()
+        for each in distinct:
+            rows += self.rows_of(each, version)
         if len(distinct) < 2:
             return rows
         if self.identity is not None:
@@ -137,10 +139,23 @@ class Runtime:
         """Return what a hash index has for several keys."""
         return [found for found in map(get, keys) if found is not None]
 
+    def kept_rows(self, view: View) -> list[Any]:
+        """Return all records if they are at hand: for who needs the first ones only.
+
+        Raises:
+            Misfit: They are not.
+        """
+        if view.rows is None:
+            raise Misfit
+        return view.rows
+
     def part_of(self, found: Found, version: int) -> tuple[list[int], list[Any]]:
         """Return numbers and records of what a hash look-up found."""
         if found is None:
             return [], []
+        if self.is_keyed and isinstance(found, Bucket):
+            # What is kept is in the order of slots, and the numbers are in their own.
+            return found.numbers.tolist(), self.load(found.numbers)
         numbers = [found] if type(found) is int else found.numbers.tolist()  # type: ignore[union-attr]
         return numbers, self.rows_of(found, version)
 

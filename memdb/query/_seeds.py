@@ -198,12 +198,12 @@ def seeds_of(
         indexes: Those of the collection.
         operands: Of the whole condition that the parts belong to.
     """
-    usable = [index for index in indexes if index.paths and _is_usable(index, parts)]
+    usable = [index for index in indexes if is_usable(index, parts)]
     served = [part for part in _parts(parts, operands)]
     seeds: list[Seed] = []
     for index in usable:
         # What is in a partial index matches its condition.
-        own = _places_of(index, parts)
+        own = places_of(index, parts)
         seeds += [replace(seed, covers=seed.covers | own) for seed in _of_index(index, served)]
     for place, part in enumerate(parts):
         if isinstance(part, Or):
@@ -215,7 +215,7 @@ def seeds_of(
 
 def _columns(indexes: Iterable[BoundIndex], parts: list[_Part]) -> list[Seed]:
     """Return the seed that column indexes are, if they serve a part."""
-    columns = {index.paths[0]: index for index in indexes if index.kind == "column" and index.paths}
+    columns = {index.asked[0]: index for index in indexes if index.kind == "column"}
     found = [part for part in parts if part.path in columns and part.operator in _OF_COLUMNS]
     if not found:
         return []
@@ -226,9 +226,9 @@ def _columns(indexes: Iterable[BoundIndex], parts: list[_Part]) -> list[Seed]:
 def not_dominated(seeds: list[Seed]) -> list[Seed]:
     """Return the seeds without those that are never smaller than another one."""
     equal = [seed for seed in seeds if isinstance(seed, Equal)]
-    for seed in equal:
-        if seed.index.kind == "unique":
-            return [seed]
+    for each in equal:
+        if each.index.kind == "unique":
+            return [each]
     kept: list[Seed] = []
     for place, seed in enumerate(seeds):
         is_dominated = [
@@ -242,7 +242,7 @@ def not_dominated(seeds: list[Seed]) -> list[Seed]:
     return kept
 
 
-def _is_usable(index: BoundIndex, parts: Sequence[Expression]) -> bool:
+def is_usable(index: BoundIndex, parts: Sequence[Expression]) -> bool:
     """Whether every record that matches is in the index."""
     if index.declaration.where is None:
         return True
@@ -254,7 +254,7 @@ def _is_usable(index: BoundIndex, parts: Sequence[Expression]) -> bool:
     )
 
 
-def _places_of(index: BoundIndex, parts: Sequence[Expression]) -> frozenset[int]:
+def places_of(index: BoundIndex, parts: Sequence[Expression]) -> frozenset[int]:
     """Return the places of the parts that are the condition of a partial index."""
     if index.declaration.where is None:
         return frozenset()
@@ -285,7 +285,6 @@ def _parts(parts: Sequence[Expression], operands: Operands) -> Iterator[_Part]:
 
 
 def _of_index(index: BoundIndex, parts: list[_Part]) -> list[Seed]:
-    assert index.paths is not None
     equal: dict[Path, _Part] = {}
     for part in parts:
         is_none = part.operator == "is" and part.operands[0].value is None
@@ -297,7 +296,7 @@ def _of_index(index: BoundIndex, parts: list[_Part]) -> list[Seed]:
         return [
             Equal(index, part.operands, frozenset([part.place]))
             for part in parts
-            if part.operator == "contains" and part.path == index.paths[0]
+            if part.operator == "contains" and part.path == index.asked[0]
         ]
     if index.kind == "sorted":
         return _sorted(index, equal, parts)
@@ -305,34 +304,32 @@ def _of_index(index: BoundIndex, parts: list[_Part]) -> list[Seed]:
 
 
 def _hashed(index: BoundIndex, equal: dict[Path, _Part], parts: list[_Part]) -> list[Seed]:
-    assert index.paths is not None
-    if all([path in equal for path in index.paths]):
-        found = [equal[path] for path in index.paths]
+    if all([path in equal for path in index.asked]):
+        found = [equal[path] for path in index.asked]
         if index.kind == "unique" and any([part.operands[0].value is None for part in found]):
             # It has no entry for None.
             return []
         operands = tuple([part.operands[0] for part in found])
         return [Equal(index, operands, frozenset([part.place for part in found]))]
-    if len(index.paths) > 1:
+    if len(index.asked) > 1:
         return []
     return [
         Among(index, part.operands[0], frozenset([part.place]))
         for part in parts
-        if part.operator == "in" and part.path == index.paths[0]
+        if part.operator == "in" and part.path == index.asked[0]
     ]
 
 
 def _sorted(index: BoundIndex, equal: dict[Path, _Part], parts: list[_Part]) -> list[Seed]:
-    assert index.paths is not None
     prefix: list[_Part] = []
-    for path in index.paths:
+    for path in index.asked:
         if path not in equal or equal[path].operands[0].value is None:
             break
         prefix.append(equal[path])
     covers = {part.place for part in prefix}
     bounds: list[tuple[str, tuple[Operand, ...]]] = []
-    if len(prefix) < len(index.paths):
-        path = index.paths[len(prefix)]
+    if len(prefix) < len(index.asked):
+        path = index.asked[len(prefix)]
         for operators in (_RISING, _FALLING, {"between"}, {"startswith"}):
             found = [p for p in parts if p.path == path and p.operator in operators]
             is_both = operators not in (_RISING, _FALLING)
@@ -347,6 +344,8 @@ def _sorted(index: BoundIndex, equal: dict[Path, _Part], parts: list[_Part]) -> 
 
 def _union(place: int, part: Or, indexes: list[BoundIndex], operands: Operands) -> Union | None:
     """Return the seed of an or, whose every arm has one; None if one has not."""
+    # Whether partial indexes serve an arm would depend on its constants, by which no plan is kept.
+    indexes = [index for index in indexes if index.declaration.where is None]
     seeds = []
     is_exact = True
     for arm in part.parts:

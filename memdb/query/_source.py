@@ -36,6 +36,7 @@ from memdb.query._conditions import (
 from memdb.query._evaluate import item, no_aggregate, step
 from memdb.query._fields import Field
 from memdb.query._fitting import Members, members
+from memdb.query._functions import functions_of
 from memdb.query._parameters import (
     Case,
     Optional,
@@ -128,6 +129,7 @@ class SourceWriter:
         self._is_typed = is_typed
         self._variables = count()
         self._prepared = count()
+        self._functions: dict[str, str] = {}
         self._gates: list[str] = []
         self._is_checking = False
         self.constants = 0
@@ -336,14 +338,24 @@ class SourceWriter:
             if each.may_be_none and (needs_value or position < len(steps) - 1):
                 nothing = "None"
             else:
-                is_open = each.way in ("key", "item") or isinstance(each.name, int)
+                is_open = each.way in ("key", "item", "function") or isinstance(each.name, int)
                 nothing = "absent" if is_open else ""
-            source = _access(source, each, nothing)
+            if each.way == "function":
+                source = f"{self._function(str(each.name))}(r, {nothing})"
+            else:
+                source = _access(source, each, nothing)
             if nothing:
                 variable = f"v{next(self._variables)}"
                 guards.append(f"({variable} := {source}) is not {nothing}")
                 source = variable
         return _Place(guards, source, False, steps[-1].members)
+
+    def _function(self, name: str) -> str:
+        """Return what the source calls the function of an index."""
+        function = functions_of(self._shape)[name]
+        called = self._functions.setdefault(name, f"function{len(self._functions)}")
+        self.namespace[called] = function
+        return called
 
 
 _WRITERS: Final[dict[type, Callable[[SourceWriter, Any], str]]] = {

@@ -6,15 +6,19 @@ import itertools
 import json
 import shutil
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import memdb
+from memdb._index_set import IndexSet
+from memdb.indexes import ABSENT
 from tests.support import golden_classes, reader
 from tests.support.golden_classes import shown
-from tests.support.make_golden import DATA, Item, content_of, golden_files, item
+from tests.support.make_golden import DATA, Item, content_of, golden_files, item, readings_of
 from tests.support.payloads import TAGS, exact_plain, is_exact, key_of, tags_in
 
 FILES = sorted(DATA.glob("*.memdb"))
@@ -180,6 +184,74 @@ def test_golden_file_with_keys_has_every_type() -> None:
         for number, key in enumerate(golden_classes.KEYS)
         if type(key) is not int
     ]
+
+
+def test_document_describes_the_saved_indexes() -> None:
+    """The reader that knows the document only finds the keys that the records had at the slot."""
+    data = (DATA / "v1-indexes.memdb").read_bytes()
+    contents = reader.read_by_walking(data)
+    slots = {(each["collection"], each["name"]): each["slot"] for each in catalogue_indexes(data)}
+    found = contents.indexes(data)
+    for number, name in enumerate(found, 1):
+        for index, pairs in found[name].items():
+            slot = slots[number, index]
+            before = replace(contents, versions=contents.versions[: slot - 1])
+            field = index.removesuffix(" column")
+            values = {
+                identity: record.get(field, reader.ABSENT)
+                for identity, record in before.records(data)[name].items()
+            }
+
+            assert repr(dict(sorted(pairs))) == repr(dict(sorted(values.items())))
+            assert slot <= len(contents.versions)
+            if " column" in index:
+                assert pairs == sorted(pairs, key=itemgetter(0))
+            else:
+                assert repr(pairs) == repr(sorted(pairs, key=in_order))
+    assert {name: len(indexes) for name, indexes in found.items()} == {"Reading": 12, "loose": 2}
+
+
+def catalogue_indexes(data: bytes) -> list[dict[str, Any]]:
+    """Return what the catalogue of a golden file says of saved indexes."""
+    return reader.read_by_walking(data).catalogue["indexes"]  # type: ignore[no-any-return]
+
+
+def in_order(pair: tuple[int, Any]) -> Any:
+    """Return what pairs of number and key are sorted by, as the document says."""
+    number, key = pair
+    if key is None or key == reader.ABSENT:
+        return key is None, number
+    return (2, 0, number) if key != key else (1.5, key, number)
+
+
+def test_saved_indexes_are_used(monkeypatch: pytest.MonkeyPatch, golden_indexes: Path) -> None:
+    """What an earlier version saved of each index is taken, not built, and is as the records."""
+    with monkeypatch.context() as patch, memdb.open(golden_indexes, "r") as db:
+        patch.setattr(IndexSet, "_build", None)
+        for collection in readings_of(db):
+            records = list(collection)
+            for name in collection.indexes:
+                entries = collection._store.indexes.catch_up([name]).entries[name]
+                field = name.removesuffix(" column")
+                values = [
+                    record.get(field, ABSENT)
+                    if isinstance(record, dict)
+                    else getattr(record, field)
+                    for record in records
+                ]
+                expected = dict(zip(collection.ids(), values, strict=True))
+                assert repr(expected) == repr(dict(sorted((n, key) for key, n in entries.items())))
+    with memdb.open(golden_indexes, "r") as db:
+        readings_of(db)
+        assert db.check() == []
+
+
+@pytest.fixture
+def golden_indexes(tmp_path: Path) -> Path:
+    """A copy of the golden file with saved indexes."""
+    copy = tmp_path / "v1-indexes.memdb"
+    shutil.copy(DATA / copy.name, copy)
+    return copy
 
 
 def test_both_ways_of_reading_agree(golden: Path) -> None:

@@ -37,7 +37,8 @@ def arrays(count: int = 5) -> dict[str, np.ndarray[Any, Any]]:
 def save(log: Log, name: str = "n", count: int = 5, collection: int = 1) -> None:
     """Save an index of everything that there is."""
     with log.lock:
-        log.write_index(collection, name, log.next_slot, META, arrays(count))
+        saved = log.append_index(collection, name, log.next_slot, META, arrays(count))
+        log.name_indexes(collection, [saved])
 
 
 def check_saved(log: Log, name: str = "n", count: int = 5) -> SavedIndex:
@@ -148,9 +149,9 @@ def test_takes_the_place_of_the_one_before(tmp_path: Path) -> None:
         check_saved(log, "other")
         check_saved(log, count=6)
         with log.lock:
-            log.forget_indexes(1, ["n", "no such"])
+            log.name_indexes(1, [], ["n", "no such"])
             end = log.end
-            log.forget_indexes(1, ["n"])
+            log.name_indexes(1, [], ["n"])
         assert log.end == end
 
     with memdb.open(tmp_path / "a.memdb") as db:
@@ -296,9 +297,10 @@ def test_arrays_that_are_refused() -> None:
         end = log.end
         for wrong in (np.array(["a"]), np.zeros((2, 2)), np.array([True]), np.array([None])):
             with log.lock, pytest.raises(ValueError, match="an array of"):
-                log.write_index(1, "n", 1, {}, {"keys": wrong})
+                log.append_index(1, "n", 1, {}, {"keys": wrong})
         with log.lock:
-            log.write_index(1, "n", 1, {}, {"keys": np.array([1, 258], ">i8")})
+            found_index = log.append_index(1, "n", 1, {}, {"keys": np.array([1, 258], ">i8")})
+            log.name_indexes(1, [found_index])
         (saved,) = log.saved_indexes(1)
         found = log.index_arrays(saved)
 

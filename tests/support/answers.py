@@ -10,7 +10,7 @@ from typing import Any
 import memdb
 from memdb.query import count_
 from tests.support import naive
-from tests.support.asking import query_for, term_of
+from tests.support.asking import expression, query_for, term_of
 from tests.support.exact import assert_exact
 from tests.support.naive import (
     Path,
@@ -36,6 +36,12 @@ def check(collection: memdb.Collection[Any], rows: list[Row], question: Question
     assert len(expected) == query.count()
     assert bool(expected) == query.exists()
     assert_exact(query.first(), expected[0][1] if expected else None)
+    if question.condition is not None:
+        found = naive.answer(rows, Question(question.condition))
+        condition = expression(question.condition)
+
+        assert_exact(collection.find_all(condition), [record for _, record in found])
+        assert len(found) == collection.count(condition)
 
 
 def check_prepared(collection: memdb.Collection[Any], rows: list[Row], question: Question) -> None:
@@ -47,6 +53,7 @@ def check_prepared(collection: memdb.Collection[Any], rows: list[Row], question:
         found = prepared(**question.parameters)
         assert_exact(list(found), [record for _, record in expected])
     assert len(expected) == prepared.count(**question.parameters)
+    assert str(prepared.explain(**question.parameters))
 
 
 def check_pages(
@@ -90,7 +97,7 @@ def check_selection(
         naive.selected(expected, values),
     )
     for field, value in zip(schema.fields, values, strict=True):
-        if schema.is_dict or not field.is_plain or not field.is_hashable:
+        if not schema.is_certain or not field.is_plain or not field.is_hashable:
             continue
         found = list(query.select(term_of(value)).distinct().all())
         # What is skipped and limited are the selected rows, of which there are fewer.
@@ -99,7 +106,7 @@ def check_selection(
         stop = None if question.limit is None else question.skip + question.limit
         assert_exact(found, kept[question.skip : stop])
     for field, value in zip(schema.fields, values, strict=True):
-        if schema.is_dict:
+        if not schema.is_certain:
             continue
         own = naive.present(expected, value)
         if field.name not in (*HOMES, "anything"):
@@ -132,7 +139,7 @@ def check_groups(
     several = list(query.select(term, count_()).having(count_() > 1).all())
     assert sum(len(members) > 1 for _, members in found_groups) == len(several)
     for other in schema.fields:
-        if not other.is_number or schema.is_dict:
+        if not other.is_number or not schema.is_certain:
             continue
         inner = term_of(Path((other.name,)))
         sums = list(query.select(inner.sum_(), inner.min_(), inner.max_(), inner.mean_()).all())

@@ -8,6 +8,7 @@ A golden file is never made again: it shows that what an earlier memdb wrote sta
 
 from __future__ import annotations
 
+import dataclasses
 import enum
 import functools
 import json
@@ -25,6 +26,7 @@ from unittest import mock
 from uuid import UUID
 
 import memdb
+from memdb import _saved_indexes
 from memdb.storage import OSFile, _log
 from tests.support import golden_classes
 from tests.support.faulty import FaultyFile, drop, open_on
@@ -149,6 +151,76 @@ def write_torn(path: Path) -> None:
     path.write_bytes(bytes(data[:half]).ljust(len(data), b"\0"))
 
 
+@dataclass
+class Reading:
+    """A record of the golden file with saved indexes."""
+
+    count: int
+    value: float | None
+    is_valid: bool
+    day: date
+    local: datetime
+    moment: datetime | None
+    id: int = 0
+
+
+READING_INDEXES: tuple[memdb.SortedIndex | memdb.ColumnIndex, ...] = tuple(
+    [memdb.SortedIndex(each.name) for each in dataclasses.fields(Reading)[:-1]]
+    + [
+        memdb.ColumnIndex(each.name, name=f"{each.name} column")
+        for each in dataclasses.fields(Reading)[:-1]
+    ]
+)
+LOOSE_INDEXES = (memdb.SortedIndex("n"), memdb.ColumnIndex("n", name="n column"))
+
+
+def reading(number: int) -> Reading:
+    """Return one of any number of records: equal keys, None, a NaN, both ends of 64 bits."""
+    start = datetime(2024, 2, 29, 12) - timedelta(days=40 * number)
+    return Reading(
+        count={0: -(2**63), 1: 2**63 - 1}.get(number, number * number % 17 - 8),
+        value={0: float("nan"), 1: -0.0, 2: 0.0, 3: float("inf")}.get(
+            number, None if number % 6 == 5 else number / 7
+        ),
+        is_valid=number % 3 == 0,
+        day=date.min if number == 4 else date(2000, 1, 1) + timedelta(days=number % 11),
+        local=datetime.max if number == 6 else start + timedelta(microseconds=number),
+        moment=None if number % 5 == 3 else (start + timedelta(hours=number)).replace(tzinfo=UTC),
+    )
+
+
+def readings_of(db: memdb.Database) -> tuple[memdb.Collection[Reading], memdb.Collection[Any]]:
+    """Return the collections of the golden file with saved indexes, with their indexes."""
+    return (
+        db.collection(Reading, indexes=READING_INDEXES),
+        db.collection("loose", indexes=LOOSE_INDEXES),
+    )
+
+
+def write_indexes(path: Path) -> None:
+    """Save indexes of each kind, and change records afterwards."""
+    with (
+        mock.patch.object(_saved_indexes, "_LEAST_ENTRIES", 20),
+        memdb.open(path) as db,
+    ):
+        readings, loose = readings_of(db)
+        readings.insert_many(reading(number) for number in range(40))
+        loose.insert_many(
+            [{}, {"n": None}, {"n": 2.5}, {"n": 2.5}, {}][number % 5] for number in range(25)
+        )
+        readings.delete(11)
+        loose.delete(24)
+        for collection in (readings, loose):
+            for name in collection.indexes:
+                collection._store.indexes.catch_up([name])
+    with memdb.open(path) as db:
+        readings, loose = readings_of(db)
+        readings.update(3, count=100, value=None, moment=None)
+        readings.delete(20)
+        readings.insert(reading(40))
+        loose.insert({"n": 7.5})
+
+
 def golden_files() -> dict[str, Any]:
     """Return what makes each golden file."""
     families = {
@@ -167,6 +239,7 @@ def golden_files() -> dict[str, Any]:
         "v1-torn": write_torn,
         "v1-keys": golden_classes.write_keys,
         "v1-classes": golden_classes.write_classes,
+        "v1-indexes": write_indexes,
     }
 
 
@@ -197,7 +270,7 @@ def opened(db: memdb.Database, name: str) -> tuple[Any, Callable[[Any], str]]:
     opener = golden_classes.OPENERS.get(name.partition(" ")[0])
     if opener is not None:
         return opener(db, name), golden_classes.shown
-    classes: dict[str, Any] = {"Item": Item}
+    classes: dict[str, Any] = {"Item": Item, "Reading": Reading}
     return db.collection(classes.get(name, name)), repr
 
 

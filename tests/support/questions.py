@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -85,6 +85,23 @@ class Declared(Shown):
         except TypeError:
             return False
         return True
+
+
+def are_unique(indexes: Iterable[Declared], records: Collection[Any]) -> bool:
+    """Whether no two records have the same key in a unique index."""
+    for index in indexes:
+        if index.kind != "unique":
+            continue
+        keys = [index.key_of(record) for record in records if index.holds(record)]
+        # What is nothing, as None and NaN are, is nobody's key.
+        keys = [
+            key
+            for key in keys
+            if not any(part is None or part is naive.ABSENT or part != part for part in key)
+        ]
+        if len(set(keys)) < len(keys):
+            return False
+    return True
 
 
 def text_length(record: Any) -> Any:
@@ -252,6 +269,54 @@ def questions_of(draw: st.DrawFn, schema: Schema) -> Question:
     skip = draw(st.sampled_from([0, 0, 0, 1, 2, 5, 50]), label="skip")
     limit = draw(st.sampled_from([None, None, None, 0, 1, 2, 3, 50]), label="limit")
     return Question(condition, order, skip, limit)
+
+
+@st.composite
+def questions_for(draw: st.DrawFn, schema: Schema, indexes: Sequence[Declared]) -> Question:
+    """Draw a question, often one that an index can help with."""
+    question = draw(questions_of(schema))
+    paths = [index for index in indexes if index.paths]
+    if not paths or draw(st.integers(0, 3), label="aimed") == 0:
+        return question
+    index = draw(st.sampled_from(paths), label="at which index")
+    parts: list[Condition] = []
+    rest = index.paths
+    if index.kind in ("hash", "unique") or (index.kind == "sorted" and len(rest) > 1):
+        equal = rest if index.kind != "sorted" else rest[:1]
+        for path in equal:
+            values = _kind_at(schema, path).values
+            several = draw(st.lists(st.sampled_from(values), min_size=1, max_size=2))
+            is_one = len(several) == 1
+            operand = Constant(several[0] if is_one else several)
+            parts.append(Test("==" if is_one else "in", Path(path), (operand,)))
+        rest = rest[len(equal) :]
+    if rest and index.kind in ("sorted", "column"):
+        operands = _kind_at(schema, rest[0]).operands
+        sign = draw(st.sampled_from(["<", "<=", ">", ">=", "between", "no"]), label="range")
+        drawn = [Constant(draw(st.sampled_from(operands))) for _ in range(2)]
+        if sign != "no":
+            parts.append(Test(sign, Path(rest[0]), tuple(drawn[: 1 + (sign == "between")])))
+        if draw(st.booleans(), label="in its order"):
+            falls = draw(st.booleans(), label="falling")
+            terms = tuple(Term(Path(path), falls) for path in rest)
+            question = dataclasses.replace(question, order=terms)
+    if index.kind == "set":
+        part = Constant(draw(st.sampled_from(("a", "b", "", "x"))))
+        parts.append(Test("contains", Path(index.paths[0]), (part,)))
+    if index.condition is not None and draw(st.integers(0, 3), label="in the part"):
+        parts.append(index.condition)
+    if question.condition is not None and draw(st.booleans(), label="and more"):
+        parts.append(question.condition)
+    if not parts:
+        return dataclasses.replace(question, condition=None)
+    kind = Some if len(parts) > 1 and draw(st.integers(0, 4), label="or") == 0 else All
+    return dataclasses.replace(question, condition=kind(tuple(draw(st.permutations(parts)))))
+
+
+def _kind_at(schema: Schema, path: tuple[str, ...]) -> FieldKind:
+    """Return what the values at a path are like."""
+    name = {"city": "text", "code": "maybe"}[path[1]] if len(path) > 1 else path[0]
+    return next(field for field in FIELDS if field.name == name)
 
 
 @st.composite

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import struct
 from dataclasses import dataclass, field
+from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 import xxhash
@@ -13,6 +14,26 @@ from tests.support.payloads import decode_payload, key_numbers, key_of, plain_di
 
 HEADER_MAGIC = b"\x93MEMDB\r\n"
 LOG_START = 12288
+
+
+#: What a saved index has for a record without the field.
+ABSENT = "no such field"
+
+#: What the format codes of `struct` are for the dtypes of the document.
+CODES = {"<i8": "q", "<u8": "Q", "<f8": "d", "<u4": "I", "|u1": "B"}
+
+#: Meaning -> dtype and the value of an item.
+ITEMS: dict[str, tuple[str, Any]] = {
+    "bool": ("|u1", lambda item: [False, True][item]),
+    "int": ("<i8", int),
+    "float": ("<f8", float),
+    "date": ("<u4", date.fromordinal),
+    "datetime": ("<i8", lambda item: datetime(1970, 1, 1) + timedelta(microseconds=item)),
+    "moment": (
+        "<i8",
+        lambda item: datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=item),
+    ),
+}
 
 
 class Invalid(Exception):
@@ -111,6 +132,62 @@ class Contents:
                     raise Invalid(f"number of the key of {record}")
             found[entry["name"]][identity] = record
         return found
+
+    def indexes(self, data: bytes) -> dict[str, dict[str, list[tuple[int, Any]]]]:
+        """Return collection -> saved index -> numbers and their keys, in the order of the file."""
+        names = {entry["id"]: entry["name"] for entry in self.catalogue.get("collections", [])}
+        found: dict[str, dict[str, list[tuple[int, Any]]]] = {name: {} for name in names.values()}
+        for entry in self.catalogue.get("indexes", []):
+            arrays = _arrays_of(data, entry, self.file_id)
+            pairs = _column_of if entry["meta"]["declaration"]["kind"] == "column" else _sorted_of
+            found[names[entry["collection"]]][entry["name"]] = pairs(entry["meta"], arrays)
+        return found
+
+
+def _arrays_of(data: bytes, entry: dict[str, Any], file_id: int) -> dict[str, Any]:
+    """Return the arrays of a saved index, name -> dtype and items."""
+    block = read_block(data, entry["offset"], file_id)
+    if block is None or block.kind != "I" or block.pointers:
+        raise Invalid(f"index block at {entry['offset']}")
+    arrays: dict[str, Any] = {}
+    at = 8
+    for name, dtype, count in entry["layout"]:
+        code = f"<{count}{CODES[dtype]}"
+        arrays[name] = dtype, struct.unpack_from(code, block.payload, at)
+        end = at + struct.calcsize(code)
+        at = (end + 7) // 8 * 8
+        if any(block.payload[end:at]):
+            raise Invalid(f"padding of the index block at {entry['offset']}")
+    if at != len(block.payload):
+        raise Invalid(f"length of the index block at {entry['offset']}")
+    return arrays
+
+
+def _values_of(meaning: str, array: tuple[str, Any]) -> list[Any]:
+    dtype, value_of = ITEMS[meaning]
+    if array[0] != dtype:
+        raise Invalid(f"{array[0]} for {meaning}")
+    return [value_of(item) for item in array[1]]
+
+
+def _sorted_of(meta: dict[str, Any], arrays: dict[str, Any]) -> list[tuple[int, Any]]:
+    keys = _values_of(meta["keys_are"], arrays["keys"])
+    all_keys = [ABSENT] * meta["absent"] + [None] * meta["none"] + keys
+    return list(zip(arrays["numbers"][1], all_keys, strict=True))
+
+
+def _column_of(meta: dict[str, Any], arrays: dict[str, Any]) -> list[tuple[int, Any]]:
+    states = arrays["states"][1]
+    if arrays["states"][0] != "|u1" or not set(states) <= {1, 2, 3}:
+        raise Invalid(f"states {set(states)}")
+    items = arrays["values"][1]
+    values = [
+        ABSENT if state == 1 else None if state == 2 else ITEMS[meta["values_are"]][1](item)
+        for state, item in zip(states, items, strict=True)
+    ]
+    if arrays["values"][0] != ITEMS[meta["values_are"]][0]:
+        raise Invalid("dtype of values")
+    return list(zip(arrays["numbers"][1], values, strict=True))
 
 
 def payload_of(data: bytes, pointer: Pointer) -> bytes:

@@ -138,21 +138,29 @@ class Schema(Shown):
         way: "dataclass", "frozen", "slots", "struct" or "dict".
         has_identity: Whether there is a field ``id``.
         key: The natural key, if any.
+        is_loose: Whether a field may now and then hold what its annotation does not say.
     """
 
     fields: tuple[FieldKind, ...]
     way: str
     has_identity: bool
     key: str | None
+    is_loose: bool
 
     def __repr__(self) -> str:
         names = " ".join(field.name for field in self.fields)
-        return f"<{self.way} {names}{' id' * self.has_identity}, key={self.key}>"
+        loose = "loose " * self.is_loose
+        return f"<{loose}{self.way} {names}{' id' * self.has_identity}, key={self.key}>"
+
+    @property
+    def is_certain(self) -> bool:
+        """Whether each field is there and holds what it should."""
+        return not self.is_dict and not self.is_loose
 
     @property
     def groupable(self) -> list[FieldKind]:
         """The fields by which records can be grouped without a doubt."""
-        fields = [] if self.is_dict else self.fields
+        fields = self.fields if self.is_certain else ()
         return [
             field
             for field in fields
@@ -202,7 +210,8 @@ def schemas(draw: st.DrawFn) -> Schema:
     keys = [field.name for field in fields if field.name in ("number", "text", "day")]
     key = draw(st.sampled_from([None, None, *keys]))
     has_identity = key is None and (way == "dict" or draw(st.booleans()))
-    return Schema(tuple(fields), way, has_identity, key)
+    is_loose = way != "dict" and draw(st.sampled_from([False, False, True]))
+    return Schema(tuple(fields), way, has_identity, key, is_loose)
 
 
 @st.composite
@@ -211,8 +220,8 @@ def records_of(draw: st.DrawFn, schema: Schema) -> dict[str, Any]:
     values = {}
     for field in schema.fields:
         value = draw(st.sampled_from(field.values))
-        if schema.is_dict and field.name != schema.key:
-            how = draw(st.sampled_from("vvvvvas"))
+        if not schema.is_certain and field.name != schema.key:
+            how = draw(st.sampled_from("vvvvvas" if schema.is_dict else "vvvvvvvvs"))
             if how == "a":
                 continue
             if how == "s" and field.name != "tags":

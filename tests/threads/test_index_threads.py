@@ -140,15 +140,22 @@ def test_each_answer_is_of_one_commit(cls: Any, indexes: str, settings: dict[str
         bank = Bank(accounts)
         is_over = threading.Event()
         chances = [random.Random(seed) for seed in range(4)]
+        looks = [0, 0]
 
         def write() -> None:
-            for _ in range(300):
+            turns = 0
+            while turns < 100 or (min(looks) < 8 and not is_over.is_set()):
                 transfer(db, accounts, chances[0])
+                turns += 1
+
+        def look(reader: int) -> None:
+            bank.check(chances[reader])
+            looks[reader] += 1
 
         run_all(
             and_then(is_over, write),
-            until(is_over, lambda: bank.check(chances[1])),
-            until(is_over, lambda: bank.check(chances[2])),
+            and_then(is_over, until(is_over, lambda: look(0))),
+            and_then(is_over, until(is_over, lambda: look(1))),
         )
         bank.check(chances[3])
 

@@ -749,7 +749,7 @@ def test_functions_may_give_elements_one_by_one() -> None:
     assert index.check(ERIC) == ("TV", "FOOD")
     assert index.check(KENNY) == ()
     with pytest.raises(IndexKeyError, match="of type str is no collection"):
-        bound(SetIndex(lambda r: r.name, name="name")).check(ERIC)
+        bound(SetIndex(lambda r: r.name, name="letters")).check(ERIC)
 
 
 # -- checks
