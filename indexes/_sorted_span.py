@@ -183,14 +183,19 @@ class Span:
 
         Cost: 10 ns a number; those beyond the limit cost nothing.
         """
+        begin, end, dead_begin, dead_end = self._changes
+        is_clean = begin == end and dead_begin == dead_end
         if limit is not None and limit < self.count:
             if limit <= 0:
                 return []
+            if is_clean and not reverse:
+                # Without a span of its own: half of the time of a page.
+                few: list[int] = self._state.numbers[self._start : self._start + limit].tolist()
+                return few
             return self._limited(reverse, limit).numbers(reverse)[:limit]
         state, start, stop = self._state, self._start, self._stop
         numbers = state.numbers[start:stop]
-        begin, end, dead_begin, dead_end = self._changes
-        if begin == end and dead_begin == dead_end:
+        if is_clean:
             if reverse:
                 flags = state.column.changes(start, stop)
                 numbers = numbers[::-1] if flags.all() else numbers[_falling(flags)]

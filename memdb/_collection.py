@@ -13,11 +13,9 @@ from memdb._changes import changed
 from memdb._indexes import Indexes
 from memdb._scan import (
     Row,
-    count,
     given,
     history,
     keys_in,
-    matching,
     present,
     rows_of,
     scan,
@@ -34,7 +32,7 @@ from memdb.errors import (
     RecordTypeError,
     TransactionError,
 )
-from memdb.query import Expression, compile_condition
+from memdb.query import Expression
 from memdb.query._builder import joined
 from memdb.query._query import Query
 
@@ -234,19 +232,14 @@ class Collection(Generic[T]):
             cls: type = type(identity)
             if cls is (int if store.key is None else str):
                 return self.get(identity)
-        compiled = compile_condition(condition, equals, store.query_shape)
-        for row in matching(store, compiled):
-            return given(store, row)  # type: ignore[no-any-return]
-        return None
+        return self._asked(condition, equals).first()
 
     def find_all(self, condition: Predicate[T] | None = None, /, **equals: Any) -> list[T]:
         """Return copies of all records that match, rising by identity.
 
         The arguments, errors and cost are those of `find`.
         """
-        store = self._store
-        compiled = compile_condition(condition, equals, store.query_shape)
-        return [given(store, row) for row in matching(store, compiled)]
+        return self._asked(condition, equals).all()
 
     def count(self, condition: Predicate[T] | None = None, /, **equals: Any) -> int:
         """Return how many records match; the arguments and errors are those of `find`.
@@ -256,15 +249,18 @@ class Collection(Generic[T]):
         """
         if condition is None and not equals:
             return len(self)
-        compiled = compile_condition(condition, equals, self._store.query_shape)
-        return count(self._store, compiled)
+        return self._asked(condition, equals).count()
 
     def exists(self, condition: Predicate[T] | None = None, /, **equals: Any) -> bool:
         """Whether a record matches; the arguments and errors are those of `find`."""
         if condition is None and not equals:
             return len(self) > 0
-        compiled = compile_condition(condition, equals, self._store.query_shape)
-        return any(True for _ in matching(self._store, compiled))
+        return self._asked(condition, equals).exists()
+
+    def _asked(self, condition: Predicate[T] | None, equals: dict[str, Any]) -> Query[T]:
+        """Return the query for a condition and equalities."""
+        conditions = () if condition is None else (condition,)
+        return Query(self._store, joined(None, conditions, equals))
 
     def history(self, identity: int) -> list[Version[T]]:
         """Return the committed versions of a record, oldest first; empty if it never was.

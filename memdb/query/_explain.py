@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from memdb.query._aggregating import NO_ANSWER, What
 from memdb.query._aggregating import answer as answer_by_columns
-from memdb.query._candidates import NOTHING, Candidates, names_of, open_seed, seeds_for
 from memdb.query._choice import Choice, way_for
-from memdb.query._conditions import ALWAYS, Always, And, Expression, conjuncts, has_callback, walk
+from memdb.query._conditions import ALWAYS, Always, Expression, conjuncts, has_callback, walk
 from memdb.query._costs import cost_of, matches_nothing
+from memdb.query._explain_candidates import (
+    NOTHING_MATCHES,
+    Look,
+    by_count,
+    look_in_general,
+    opened,
+    together,
+)
 from memdb.query._explanation import Access, Explanation
 from memdb.query._fields import Field
 from memdb.query._functions import functions_of
@@ -23,9 +30,9 @@ from memdb.query._plans import ENDLESS, Plan, make_plan
 from memdb.query._reading import check_value
 from memdb.query._results import copies, has_groups
 from memdb.query._seeds import Operands, Seed
+from memdb.query._values import Parameter
 
 if TYPE_CHECKING:
-    from memdb._store import Store
     from memdb.query._query import Query
 
 _AGGREGATES: Final[tuple[What, ...]] = ("sum", "mean", "min", "max")
@@ -38,31 +45,9 @@ _TRANSACTION = "a transaction is open"
 _CALLABLE = "its condition has a callable"
 _ORDER = "its order is of values of any type"
 _OPERAND = "an index can't serve what is compared"
+_FIRST = "it looks at no more records than it takes"
 _UNREAD = "it has not read all candidates yet"
 _VALUES = "the records have values that it does not sort, or others commit meanwhile"
-
-
-class _Look(NamedTuple):
-    """What candidates there are.
-
-    Attributes:
-        chosen: Where they come from.
-        others: What was not taken.
-        covers: Places of the conditions that they match all.
-        candidates: The chosen ones; None for all records.
-        direction: As `Choice.direction` has it.
-    """
-
-    chosen: Access
-    others: tuple[Access, ...]
-    covers: frozenset[int]
-    candidates: Candidates | None = None
-    direction: int = 0
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether it is known that nothing matches."""
-        return self.candidates is NOTHING
 
 
 class _General(Exception):
@@ -126,7 +111,7 @@ def explain_general(query: Query[Any], reason: str) -> Explanation:
     """Return how the general way answers a query without parameters."""
     store = query._store
     parts = _shown(_condition(query))
-    look = _look_in_general(query, parts)
+    look = look_in_general(query)
     transaction = store.engine.current()
     return Explanation(
         query=repr(query),
@@ -193,6 +178,10 @@ def _generated(query: Query[Any], bound: Query[Any], given: dict[str, Any]) -> E
     kept = [each for each in way_for(conjuncts(expression), values) if not isinstance(each, Always)]
     shown = [_with_given(part, values) for part in kept]
     look = _look(query, plan, kept, shown, values)
+    has_window = _has_window(query, bound)
+    if look.candidates is None and has_window and not query._order and plan.view.rows is None:
+        # All of them would have to be at hand.
+        raise _General(_FIRST)
     filters = [part for place, part in enumerate(shown) if place not in look.covers]
     return Explanation(
         query=repr(bound),
@@ -223,7 +212,7 @@ def _plan(query: Query[Any], bound: Query[Any], *, is_prepared: bool) -> Plan:
         raise _General(_TRANSACTION)
     if has_callback(expression):
         raise _General(_CALLABLE)
-    shape = Shape(expression, tuple(query._order), "rows", _has_window(bound))
+    shape = Shape(expression, tuple(query._order), "rows", _has_window(query, bound))
     plan = make_plan(store, shape, has_parameters=is_prepared)
     if plan.run is None:
         raise _General(_ORDER)
@@ -236,7 +225,7 @@ def _look(
     kept: list[Expression],
     shown: list[Expression],
     values: dict[str, Any],
-) -> _Look:
+) -> Look:
     """Return what candidates the source of a plan takes.
 
     Args:
@@ -251,7 +240,7 @@ def _look(
     """
     store = query._store
     if any(map(matches_nothing, kept)):
-        return _NOTHING
+        return NOTHING_MATCHES
     # As the source has them: what is taken of equal ones depends on it.
     functions = functions_of(store.query_shape)
     places = sorted(range(len(kept)), key=lambda place: cost_of(kept[place], functions))
@@ -262,83 +251,35 @@ def _look(
     wanted: list[Seed] = [choice.with_values(seed, values) for seed in seeds]
     if whole is not None:
         wanted.append(whole)
-    total, found = _opened(store, plan.indexes, wanted)
+    total, found = opened(store, plan.indexes, wanted)
     if not found:
-        return _Look(Access("all records", total), (), frozenset())
+        return Look(Access("all records", total), (), frozenset())
     if not all([each is not None and each.is_exact for each in found]):
         raise _General(_OPERAND)
     covers = [frozenset([places[place] for place in seed.covers]) for seed in wanted]
     accesses = [
-        Access(str(each.seed), each.count, _together(shown, covered))
+        Access(str(each.seed), each.count, together(shown, covered))
         for each, covered in zip(found, covers, strict=True)
         if each is not None
     ]
     first = min(range(len(found)), key=lambda place: accesses[place].count)
-    others = _by_count([each for place, each in enumerate(accesses) if place != first])
+    others = by_count([each for place, each in enumerate(accesses) if place != first])
     direction = choice.direction(wanted[first])
-    return _Look(accesses[first], others, covers[first], found[first], direction)
+    return Look(accesses[first], others, covers[first], found[first], direction)
 
 
-_NOTHING: Final = _Look(Access("none", 0), (), frozenset(), NOTHING)
-
-
-def _unread(query: Query[Any], look: _Look) -> int:
+def _unread(query: Query[Any], look: Look) -> int:
     """Return how many records the cache has not of those that the generated function needs."""
-    store = query._store
-    if look.candidates is not None:
-        numbers = look.candidates.numbers()
-        if look.direction and _has_window(query):
-            numbers = numbers[:: look.direction][: query._stop]
-    else:
-        with store.engine.log.lock:
-            numbers = store.identities.arrays()[0]
+    store, candidates = query._store, look.candidates
+    # With the lock no index is in the middle of a change.
+    with store.engine.log.lock:
+        numbers = store.identities.arrays()[0] if candidates is None else candidates.numbers()
+    if look.direction:
+        numbers = numbers[:: look.direction][: query._stop]
     return len(numbers) - sum(map(store.cache.__contains__, numbers.tolist()))
 
 
-# -- the general way -------------------------------------------------------------------------
-
-
-def _look_in_general(query: Query[Any], parts: list[Expression]) -> _Look:
-    """Return what candidates the general way takes.
-
-    Args:
-        query: The query, without parameters.
-        parts: Of its condition.
-    """
-    store, expression = query._store, query._compiled().expression
-    # Without a callable, which no index knows.
-    plain = [] if expression is None else conjuncts(expression)
-    has_indexes = expression is not None and len(store.indexes) > 0
-    if has_indexes and any(map(matches_nothing, plain)):
-        return _NOTHING
-    seeds = seeds_for(store, expression) if expression is not None and has_indexes else []
-    total, found = _opened(store, names_of(seeds), seeds)
-    best = min([each for each in found if each is not None], key=_count_of, default=None)
-    if best is not None and not best.narrows(total):
-        best = None
-    accesses = {
-        id(each): Access(str(each.seed), each.count, _together(plain, seed.covers))
-        for each, seed in zip(found, seeds, strict=True)
-        if each is not None
-    }
-    chosen = Access("all records", total) if best is None else accesses.pop(id(best))
-    return _Look(chosen, _by_count(accesses.values()), frozenset(), best)
-
-
-# -- both ------------------------------------------------------------------------------------
-
-
-def _opened(
-    store: Store, names: Iterable[str], seeds: list[Seed]
-) -> tuple[int, list[Candidates | None]]:
-    """Return the number of records and what each seed gives, all of one commit."""
-    names, log = list(names), store.engine.log
-    while True:
-        view = store.indexes.catch_up(names)
-        with log.lock:
-            log.raise_if_closed()
-            if view.is_valid and view.cursor == store.horizon.slot:
-                return len(store.identities), [open_seed(view, seed) for seed in seeds]
+# -- what is asked -------------------------------------------------------------------------
 
 
 def _by_index(query: Query[Any]) -> tuple[str, ...]:
@@ -372,19 +313,8 @@ def _with_given(part: Expression, values: dict[str, Any]) -> Expression:
     return bind(part, {name: values[name] for name in parameters(part)})
 
 
-def _together(parts: list[Expression], places: frozenset[int]) -> str:
-    """Return some parts as one condition, as a query shows it."""
-    some = [parts[place] for place in sorted(places)]
-    return "" if not some else repr(some[0] if len(some) == 1 else And(tuple(some)))
-
-
-def _has_window(query: Query[Any]) -> bool:
-    return query._start > 0 or query._stop < ENDLESS
-
-
-def _count_of(found: Candidates) -> int:
-    return found.count
-
-
-def _by_count(accesses: Iterable[Access]) -> tuple[Access, ...]:
-    return tuple(sorted(accesses, key=lambda access: access.count))
+def _has_window(query: Query[Any], bound: Query[Any]) -> bool:
+    """Whether the plan is one for a part of the results."""
+    if query is bound:
+        return query._start > 0 or query._stop < ENDLESS
+    return isinstance(query._skip, Parameter) or query._skip > 0 or query._limit is not None

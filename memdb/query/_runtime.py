@@ -361,6 +361,8 @@ def _prefixed(entries: SortedEntries, prefix: int, operators: list[str]) -> Call
     def find(*operands: Any) -> Span:
         values = operands[:prefix]
         for value in values:
+            if type(value) in _RANKS:
+                continue
             if _exact(bounds("==", value)) is NOTHING:
                 # Nothing equals a NaN, though the index has an entry for it.
                 return entries.span(*NOTHING[:4])

@@ -36,6 +36,10 @@ from tests.support.schemas import FIELDS, HOMES, FieldKind, Schema, Shown
 # -- indexes ---------------------------------------------------------------------------------
 
 
+#: The fields that can have a column.
+COLUMNS = {"number", "maybe", "flag", "ratio", "day", "moment"}
+
+
 @dataclass(frozen=True, repr=False)
 class Declared(Shown):
     """An index: how it is declared, and what the tests have to know of it.
@@ -128,16 +132,15 @@ def declared(draw: st.DrawFn, schema: Schema, taken: Sequence[str] = ()) -> Decl
     names = {field.name for field in schema.fields}
     hashable = [path for path in sortable if path != ("tags",)]
     unique = [path for path in hashable if path[0] in ("number", "text", "day")]
-    columns = [name for name in ("number", "maybe", "flag", "ratio", "day", "moment")]
     kinds = ["hash", "sorted", "sorted"] if hashable else ["sorted"]
     kinds += ["unique"] * (bool(unique) and not schema.is_dict)
     kinds += ["set"] * ("tags" in names)
-    kinds += ["column"] * bool(names & set(columns))
+    kinds += ["column"] * bool(names & COLUMNS)
     kinds += ["function", "function"] * ("text" in names)
     kind = draw(st.sampled_from(kinds), label="kind of index")
     condition = draw(st.none() | st.none() | tests_of(schema), label="where")
     if kind == "column":
-        field = draw(st.sampled_from(sorted(names & set(columns))), label="column")
+        field = draw(st.sampled_from(sorted(names & COLUMNS)), label="column")
         return Declared(name, kind, ((field,),), lambda name: memdb.ColumnIndex(field, name=name))
     where = None if condition is None else expression(condition)
     make: Any
@@ -349,6 +352,15 @@ def with_parameters(draw: st.DrawFn, question: Question, schema: Schema) -> Ques
         parameters["mode"] = draw(st.sampled_from([0, "one", 2, None]), label="mode")
     if extra is not None:
         condition = extra if condition is None else All((condition, extra))
+    return dataclasses.replace(question, condition=condition, parameters=parameters)
+
+
+def parametrised(question: Question) -> Question:
+    """Return the same question with parameters for all of its constants."""
+    if question.condition is None:
+        return question
+    parameters: dict[str, Any] = {}
+    condition = _parametrised(question.condition, parameters)
     return dataclasses.replace(question, condition=condition, parameters=parameters)
 
 

@@ -289,6 +289,20 @@ def test_order_of_any_values_with_constants(items: memdb.Collection[Item]) -> No
     assert explanation.reason == "its order is of values of any type"
 
 
+def test_first_of_all_records(db: memdb.Database) -> None:
+    """The first of all are taken one by one, unless a query for all has kept them at hand."""
+    items = db.collection(Item)
+    items.insert_many([Item("a", n) for n in range(10)])
+    query = items.where(F.price > 1).limit(2)
+    before = query.analyze()
+    assert len(items.query().all()) == len(items.query().all()) == 10
+    after = query.analyze()
+
+    assert before.reason == "it looks at no more records than it takes"
+    assert (str(before.chosen), before.filters) == ("all records: 10", ("F.price > 1",))
+    assert after.is_compiled
+
+
 def test_general_way_takes_no_large_sets(items: memdb.Collection[Item]) -> None:
     """The general way looks at all records when an index leaves more than half of them."""
     generated = items.where(F.price > 1).explain()

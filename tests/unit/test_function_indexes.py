@@ -8,6 +8,7 @@ import weakref
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import date
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,10 +17,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import memdb
-from memdb import F, HashIndex, P, SetIndex, SortedIndex, case, count_, optional
+from memdb import F, HashIndex, P, SetIndex, SortedIndex, _index_set, case, count_, optional
 from memdb._scan import matching
 from memdb.errors import ConfigError, DuplicateKeyError, IndexKeyError, QueryError
-from memdb.query import Expression, compile_condition
+from memdb.query import Expression, _aggregating, compile_condition
 
 
 @dataclass
@@ -48,6 +49,11 @@ def words(person: Person) -> Iterator[str]:
 def folded(person: Person) -> str:
     """Return the name without cases."""
     return person.name.casefold()
+
+
+def rest_of(number: int, person: Person) -> int:
+    """Return what is left of the identity."""
+    return person.id % number
 
 
 INDEXES = (
@@ -500,11 +506,37 @@ def test_replaced_while_a_query_is_asked(people: Any) -> None:
     assert [row[1].id for row in matching(store, compiled)] == [1, 2]
 
 
+@pytest.mark.parametrize("module", [_index_set, _aggregating], ids=["candidates", "last value"])
+def test_replaced_before_it_is_read(
+    people: Any, monkeypatch: pytest.MonkeyPatch, module: Any
+) -> None:
+    """What was chosen of one index is not taken from another one of the same name."""
+    people.indexes.add(SortedIndex("name", name="x"))
+    name = "seeds_for" if module is _index_set else "_read"
+    original = getattr(module, name)
+
+    def replace(*arguments: Any) -> Any:
+        monkeypatch.setattr(module, name, original)
+        found = original(*arguments) if name == "seeds_for" else None
+        people.indexes.drop("x")
+        people.indexes.add(SortedIndex("-name", name="x"))
+        return original(*arguments) if found is None else found
+
+    monkeypatch.setattr(module, name, replace)
+    if name == "seeds_for":
+        people.indexes.drop("x")
+        people.indexes.add(SortedIndex("name", name="x", where=F.id > 0))
+        assert people.find_all((F.name > "C") & (F.id > 0)) == list(people)[2:]
+    else:
+        assert people.query().max("name") == "Eve"
+    assert getattr(module, name) is original
+
+
 def test_collections_of_one_class(db: memdb.Database) -> None:
     """Functions of the same name in two collections are two."""
     asked = []
     for rest in (2, 3):
-        index = HashIndex(key=lambda person, rest=rest: person.id % rest, name="rest")
+        index = HashIndex(key=partial(rest_of, rest), name="rest")
         people = db.collection(Person, name=f"by {rest}", indexes=[index])
         people.insert_many(PEOPLE)
         asked.append(people)
@@ -559,6 +591,8 @@ def test_dicts(db: memdb.Database) -> None:
     assert notes.where(F.b == 7).all() == []
     notes.indexes.drop("b")
     assert notes.where(F.b == 7).ids() == [1]
+    with pytest.raises(ConfigError, match="have a field 'id' too"):
+        notes.indexes.add(HashIndex(key=len, name="id"))
 
 
 def test_hidden_fields(db: memdb.Database) -> None:

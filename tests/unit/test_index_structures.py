@@ -761,3 +761,42 @@ def test_readers_beside_a_writer() -> None:
         reader.join()
 
     assert [] == surprises
+
+
+MANY: dict[str, Callable[[int], Any]] = {
+    "different ints": lambda n: n * 7919 % 100_003,
+    "equal ints": lambda n: n % 5,
+    "floats with NaN": lambda n: [float("nan"), n % 9 / 4, 0.0][n % 3],
+    "dates": lambda n: date(2000, 1, 1) + timedelta(days=n % 100),
+    "bools": lambda n: n % 3 == 0,
+    "with None": lambda n: None if n % 50 == 0 else n % 11,
+    "of two kinds": lambda n: "text" if n == 300 else n,
+}
+
+
+@pytest.mark.parametrize("values", MANY)
+@pytest.mark.parametrize("count", [255, 256, 1000, 1500])
+@pytest.mark.parametrize("step", [1, 3])
+def test_many_at_once(values: str, count: int, step: int) -> None:
+    """Changing hundreds at once gives what changing them one by one gives."""
+    value = MANY[values]
+    size = 20_000
+    one, other = (
+        SortedEntries.build([value(n) for n in range(size)], range(1, size + 1)) for _ in range(2)
+    )
+    for entries in (one, other):
+        for n in range(30, 60):
+            entries.set(n, value(n + 1))
+            entries.remove(n + 100)
+        entries.set(size + 500, value(4))
+    numbers = [size - 300 + n * step for n in range(count)]
+    numbers += [*range(50, 70), 40, 40]
+    keys = [value(n + 7) for n in range(len(numbers))]
+    one.set_many(keys, numbers)
+    for number, key in zip(numbers, keys, strict=True):
+        other.set(number, key)
+
+    assert repr(list(one.items())) == repr(list(other.items()))
+    assert repr([one.key_of(n) for n in (50, 69)]) == repr([other.key_of(n) for n in (50, 69)])
+    one.set(41, value(8))
+    assert one.key_of(41) == value(8) or value(8) != value(8)
