@@ -59,7 +59,7 @@ class ByNumber:
         if 0 <= number < size:
             self.count += dense[number] is NOTHING
             dense[number] = value
-        elif number == size and number not in self._sparse:
+        elif number == size <= 4 * self.count + _SLACK and number not in self._sparse:
             dense.append(value)
             self.count += 1
         elif size < number <= 4 * self.count + _SLACK and not self._sparse:

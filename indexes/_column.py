@@ -345,6 +345,10 @@ class ColumnEntries:
         found: Array = self._numbers[:rows].compress(chosen)
         return found if self._rising == rows else np.sort(found)
 
+    def clear(self) -> None:
+        """Forget everything."""
+        self._fill(np.empty(0, "<i8"), np.empty(0, self._raw.dtype), np.empty(0, "u1"))
+
     def items(self) -> Iterator[tuple[Any, int]]:
         """Iterate over values, with None and `ABSENT`, and numbers."""
         rows, kind = self._rows, self._kind

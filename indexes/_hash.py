@@ -214,6 +214,11 @@ class HashEntries:
             self._discard(number, key)
         self._keys.remove(number)
 
+    def clear(self) -> None:
+        """Forget everything."""
+        self.buckets.clear()
+        self._keys = ByNumber()
+
     def keys_of(self, number: int) -> tuple[Any, ...]:
         """Return the keys of a number, () when it has none."""
         kept = self._keys.get(number)

@@ -229,6 +229,10 @@ class SortedEntries:
         count = stop - start + end - begin - dead_end + dead_begin
         return Span(state, start, stop, count, (begin, end, dead_begin, dead_end))
 
+    def clear(self) -> None:
+        """Forget everything."""
+        self._state = self._state_of([], np.empty(0, "<u4"))
+
     def first_key(self) -> Any:
         """Return the first key, as the user gave it or an equal one.
 

@@ -111,6 +111,11 @@ class UniqueEntries:
         if old is not NOTHING and self.numbers.get(old) == number:
             del self.numbers[old]
 
+    def clear(self) -> None:
+        """Forget everything."""
+        self.numbers.clear()
+        self._keys = ByNumber()
+
     def key_of(self, number: int) -> Any:
         """Return the key of a number, or `NO_KEY`."""
         return self._keys.get(number)

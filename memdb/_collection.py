@@ -501,15 +501,15 @@ def make_collection(store: Store) -> Collection[Any]:
     one on the instance, and ``[]`` is looked for there only.
     """
     base: type[Collection[Any]] = Collection if store.key is None else KeyedCollection
-    cls = type(base.__name__, (base,), dict(_hot.read_methods(store, base)))
+    cls: Any = type(base.__name__, (base,), dict(_hot.read_methods(store, base)))
     cls.__module__ = base.__module__
 
     def renew_insert() -> None:
         store.fast_insert = _hot.insert_method(store, base).get("insert")
         if store.fast_insert is not None:
-            cls.insert = store.fast_insert  # noqa: B010: mypy knows no such attribute
+            cls.insert = store.fast_insert
         elif "insert" in vars(cls):
-            delattr(cls, "insert")
+            del cls.insert
 
     store.on_numbers = renew_insert
     if store.collection_id:

@@ -347,8 +347,8 @@ class Database:
                 for pointer in pointers[is_wrong]
             ]
             findings += [
-                Finding(log.end, f"{store.name}: the index {name!r} is not as its records say")
-                for name in store.indexes.differing()
+                Finding(log.end, f"{store.name}: the index {name!r} {fault}")
+                for name, fault in store.indexes.faults().items()
             ]
             if store.key is not None:
                 findings += misplaced(store, store.key, pointers["offset"].tolist(), slots)

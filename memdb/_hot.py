@@ -199,8 +199,8 @@ def _unique(store: Store, number: str) -> _Plain:
     """Return what unique indexes add to an ``insert``: the keys that nobody may have."""
     bounds = store.indexes.claimed
     # Others may be added while this is running, or by whoever has kept the bound method.
-    is_present = " and indexes.claimed is claimed"
-    names: dict[str, Any] = {"indexes": store.indexes, "claimed": bounds}
+    is_present = " and indexes.token is token"
+    names: dict[str, Any] = {"indexes": store.indexes, "token": store.indexes.token}
     if not bounds:
         return _Plain([], [], is_present, number, [], names)
     names["catch_up"] = store.engine.catch_up

@@ -8,52 +8,34 @@ committed since. Unique ones must know at once, so that a write brings their key
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from functools import partial
-from itertools import repeat
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from memdb._bulk import values_of
-from memdb._claims import Claims, Taken
-from memdb._cloners import deep
+from memdb._index_building import Entries, KeyChange, apply, comparable
 from memdb._index_functions import query_shape, refuse_hidden
-from memdb._index_keys import has_nothing
+from memdb._index_uniques import UniqueKeys
 from memdb._saved_indexes import SavedIndexes
-from memdb._scan import Snapshot, collector_paused, scan
-from memdb.errors import (
-    ConfigError,
-    DuplicateKeyError,
-    IndexKeyError,
-    MemdbError,
-    QueryError,
-    TransactionError,
-)
-from memdb.indexes import (
-    NO_KEY,
-    ColumnEntries,
-    Duplicate,
-    HashEntries,
-    SortedEntries,
-    UniqueEntries,
-    sort_key,
-)
+from memdb._scan import Snapshot
+from memdb.errors import ConfigError, DuplicateKeyError, IndexKeyError, QueryError
+from memdb.indexes import NO_KEY, ColumnEntries, UniqueEntries
 from memdb.query._candidates import best_candidates, indexes_of, seeds_for
 from memdb.query._conditions import conjuncts
 from memdb.query._costs import matches_nothing
 from memdb.storage import Kind
 
 if TYPE_CHECKING:
-    from memdb._index_declarations import BoundIndex
+    from memdb._bound_index import BoundIndex
     from memdb._insertion import Insertion
     from memdb._transaction import Change
     from memdb.query import Expression
 
-Entries = HashEntries | SortedEntries | ColumnEntries
-
 # Up to so many new versions are looked at one by one: NumPy's calls cost as much as thirty.
 _FEW = 64
+
+_DIFFERENT = "is not as its records say"
 
 # How often candidates are looked up again after somebody has committed meanwhile.
 _ATTEMPTS = 10
@@ -102,23 +84,7 @@ class _Gap(NamedTuple):
     changed: dict[int, int] | None
 
 
-class _Change(NamedTuple):
-    """What some records are in an index from now on.
-
-    Attributes:
-        entries: The index.
-        gone: Numbers of those that are deleted.
-        numbers: Of those that are new or different.
-        keys: What each of these has in the index.
-    """
-
-    entries: Entries
-    gone: list[int]
-    numbers: list[int]
-    keys: list[tuple[Any, ...]]
-
-
-class IndexSet:
+class IndexSet(UniqueKeys):
     """The applied indexes of one collection.
 
     Each plain index has a cursor of its own, so that a query brings up to date what it uses.
@@ -128,8 +94,9 @@ class IndexSet:
     Attributes:
         entries: Name -> what is built of the plain indexes.
         uniques: Name -> unique index, in the order of claims; all or none.
-        claimed: The unique indexes, in the order of claims. Another list after each change of the
-            indexes, by which a write that began before knows.
+        claimed: The unique indexes, in the order of claims. Another list after each change of
+            these, by which a write that began before knows.
+        token: Another object after each change of any index, for the generated insert.
         partials: Those that have a condition.
         plans: What was compiled, by the shape of the query; see `renew`.
         is_checked: The keys of each record that is written have to be checked.
@@ -150,6 +117,7 @@ class IndexSet:
         self.plans: dict[Any, Any] = {}
         start = getattr(store.serializer, "exact_start", None)
         self._exact_start: bytes | None = None if start is None else bytes([start])
+        self.claimed: list[BoundIndex] = []
         self._set_bound(self._bound)
         store.on_untyped = self.renew
 
@@ -233,14 +201,19 @@ class IndexSet:
         all_bound = list(bound.values())
         shape = query_shape(self._store, all_bound)
         claimed = [each.unique for each in all_bound if each.unique is not None]
+        if list(map(id, claimed)) == list(map(id, self.claimed)):
+            # What was claimed before still holds.
+            claimed = self.claimed
         is_checked = any([each.is_checked_always for each in all_bound])
         is_checked = is_checked or (bool(bound) and self._exact_start is None)
         is_strict = is_checked or bool(claimed)
+        token = object()
         partials = [each for each in all_bound if each.declaration.where is not None]
         # No call from here on, so that an interrupt finds all of it done or nothing.
         self._store.query_shape = shape
         self._bound = bound
         self.claimed = claimed
+        self.token = token
         self.is_checked = is_checked
         self.is_strict = is_strict
         self.partials = partials
@@ -257,12 +230,17 @@ class IndexSet:
         for view in list(views.values()):
             view.is_valid = False
             view.cursor = -1
+            view.rows = None
         self.plans = {}
 
     def forget(self) -> None:
         """Let go of everything, as the database is closed."""
         self.renew()
+        built = [*self.entries.values(), *self.uniques.values()]
         self.entries, self.uniques, self._cursors = {}, {}, {}
+        for entries in built:
+            # Prepared queries hold them.
+            entries.clear()
         # Whoever had the old one when the process forked is not there any more.
         self._lock = threading.RLock()
 
@@ -325,22 +303,25 @@ class IndexSet:
             snapshot = None
             if missing:
                 snapshot = Snapshot(*store.identities.arrays(), stop, {})
-        changes: list[_Change] = []
+        changes: list[KeyChange] = []
         for some, gap in gaps:
             if gap.changed:
                 changes += self._changed_keys(some, gap.changed, stop)
         built: dict[str, Entries] = {}
         if snapshot is not None:
             built = {bound.name: self._build(bound, snapshot) for bound in missing}
+        if changes:
+            # Invariant: an index that is being changed has no cursor, so that it is built anew
+            # after an interrupt in the middle; and no view that has it is at the horizon, which
+            # what is changed here has raised. So nobody needs to wait for this.
+            with log.lock:
+                for some, gap in gaps:
+                    for name in some if gap.changed else ():
+                        self._cursors.pop(name, None)
+            for change in changes:
+                apply(change)
         with log.lock:
             log.raise_if_closed()
-            try:
-                for change in changes:
-                    _apply(change)
-            except BaseException:
-                # An interrupt may leave half a change: they are built anew.
-                self._discard([name for some, _ in gaps for name in some])
-                raise
             if not self.entries.keys().isdisjoint(built):
                 # Plans hold the entries that are replaced.
                 self.renew()
@@ -393,6 +374,10 @@ class IndexSet:
         finally:
             self._lock.release()
 
+    def is_changed_since(self, slot: int) -> bool:
+        """Whether any record was changed from a slot on; the lock is held."""
+        return self._gap(slot).changed != {}
+
     def level_of(self, view: View) -> int | None:
         """Return the slot that all indexes of a view are as of, None if there is no one; the lock
         is held."""
@@ -416,7 +401,9 @@ class IndexSet:
         # The last one of each number stays.
         return _Gap(stop, dict(zip(pointers["identity"].tolist(), slots.tolist(), strict=True)))
 
-    def _changed_keys(self, names: list[str], changed: dict[int, int], stop: int) -> list[_Change]:
+    def _changed_keys(
+        self, names: list[str], changed: dict[int, int], stop: int
+    ) -> list[KeyChange]:
         """Return what each changed record has to be in some of the indexes."""
         live = {number: slot for number, slot in changed.items() if slot}
         gone = [number for number, slot in changed.items() if not slot]
@@ -425,7 +412,7 @@ class IndexSet:
         if len(live) <= _FEW:
             records = self._records(list(live.items()))
             return [
-                _Change(
+                KeyChange(
                     entries,
                     gone,
                     numbers,
@@ -433,48 +420,15 @@ class IndexSet:
                 )
                 for bound, entries in indexes
             ]
-        changes: list[_Change] = []
+        changes: list[KeyChange] = []
         slots = np.fromiter(live.values(), "<i8", len(live))
         snapshot = Snapshot(np.array(numbers, "<i8"), slots, stop, {})
         for bound, entries in indexes:
             found = self._bulk_keys(bound, snapshot)
             is_set = bound.kind == "set"
             many = [() if key is NO_KEY else key if is_set else (key,) for key in found]
-            changes.append(_Change(entries, gone, numbers, many))
+            changes.append(KeyChange(entries, gone, numbers, many))
         return changes
-
-    def _records(self, live: Sequence[tuple[int, int]]) -> list[Any]:
-        """Return the records of numbers and slots; they are not to be changed."""
-        store = self._store
-        find = store.identities.find
-        records: list[Any] = []
-        decoded: list[tuple[int, int, Any]] = []
-        for number, slot in live:
-            record = store.cache.get(number)
-            # What readers share they may have changed; and a newer version may be there already.
-            if record is None or store.cloner.is_sharing or find(number) != slot:
-                record = store.record_at(slot)
-                decoded.append((number, slot, record))
-            records.append(record)
-        if decoded and store.cache_limit is None:
-            store.keep(decoded)
-        return records
-
-    def keys_of(self, bound: BoundIndex, number: int, record: Any) -> tuple[Any, ...]:
-        """Return the keys of a stored record in an index.
-
-        Raises:
-            IndexKeyError: They can't be.
-        """
-        try:
-            if bound.needs_copy:
-                record = self._store.cloner(record)
-            return bound.check(record)
-        except IndexKeyError as error:
-            raise self._located(error, self._store.identity_of(number, record)) from error.__cause__
-
-    def _located(self, error: IndexKeyError, identity: Any) -> IndexKeyError:
-        return error.located(self._store.name, identity)
 
     def snapshot(self, expression: Expression, changes: dict[int, Change]) -> Snapshot | None:
         """Return the records that an index says may match; None where none says much.
@@ -522,301 +476,33 @@ class IndexSet:
         # Somebody commits all the time. A scan waits for nobody.
         return None
 
-    # -- building ------------------------------------------------------------------------
-
-    def _build(self, bound: BoundIndex, snapshot: Snapshot) -> Entries:
-        keys = self._bulk_keys(bound, snapshot)
-        numbers = snapshot.numbers.tolist()
-        if bound.is_partial and bound.kind != "set":
-            kept = [
-                (key, number)
-                for key, number in zip(keys, numbers, strict=True)
-                if key is not NO_KEY
-            ]
-            keys, numbers = [key for key, _ in kept], [number for _, number in kept]
-        try:
-            if bound.kind == "hash":
-                return HashEntries.build(keys, numbers)
-            if bound.kind == "set":
-                return HashEntries.build_many(keys, numbers)
-        except TypeError:
-            # A key has no hash: the error has to say whose.
-            self._refuse_misfits(bound, snapshot)
-            raise
-        if bound.kind == "column":
-            return ColumnEntries.build(keys, numbers)
-        return SortedEntries.build(keys, numbers, bound.directions)
-
-    def _bulk_keys(self, bound: BoundIndex, snapshot: Snapshot) -> list[Any]:
-        """Return what `BoundIndex.extract` gives of the records of a snapshot.
-
-        Raises:
-            IndexKeyError: A key can't be one; it names the record.
-        """
-        store = self._store
-        with collector_paused():
-            records = self._all_cached(snapshot)
-            is_of_fields = bound.paths is not None and bound.condition is None
-            if records is None and is_of_fields and bound.kind != "set":
-                assert bound.paths is not None
-                found = values_of(store, snapshot.numbers, snapshot.slots, bound.paths)
-                if bound.kind != "unique":
-                    return found
-                is_one = len(bound.paths) == 1
-                return [
-                    NO_KEY if (has_nothing(key) if is_one else has_nothing(*key)) else key
-                    for key in found
-                ]
-            try:
-                if records is not None:
-                    return self._extracted(bound, records)
-                keys: list[Any] = []
-                for part in scan(store, snapshot):
-                    keys += self._extracted(bound, part.records)
-                return keys
-            except IndexKeyError:
-                self._refuse_misfits(bound, snapshot)
-                raise
-
-    def _extracted(self, bound: BoundIndex, records: list[Any]) -> list[Any]:
-        if bound.needs_copy:
-            records = list(map(self._store.cloner, records))
-        return bound.extract(records)
-
-    def _all_cached(self, snapshot: Snapshot) -> list[Any] | None:
-        """Return the records of a snapshot if all are in the cache."""
-        store = self._store
-        if len(store.cache) < len(snapshot.numbers) or store.cloner.is_sharing:
-            return None
-        try:
-            records = list(map(store.cache.__getitem__, snapshot.numbers.tolist()))
-        except KeyError:
-            return None
-        # A commit is in the log before the cache loses what it replaces.
-        return records if store.engine.log.next_slot == snapshot.version else None
-
-    def _refuse_misfits(self, bound: BoundIndex, snapshot: Snapshot) -> None:
-        """Raise the error of the first record whose key can't be one."""
-        for part in scan(self._store, snapshot):
-            for number, record in zip(part.identities, part.records, strict=True):
-                self.keys_of(bound, number, record)
-
-    # -- unique indexes ------------------------------------------------------------------
-
-    @property
-    def has_uniques(self) -> bool:
-        """Whether any index is unique."""
-        return bool(self.claimed)
-
-    @property
-    def are_uniques_built(self) -> bool:
-        """Whether unique indexes know every key."""
-        return len(self.uniques) == len(self.claimed)
-
-    def build_uniques(self) -> None:
-        """Build the unique indexes if they are not.
-
-        Raises:
-            DuplicateKeyError: Two records have the same key.
-            IndexKeyError: A record's key can't be one.
-        """
-        store, log = self._store, self._store.engine.log
-        while not self.are_uniques_built:
-            with self._lock:
-                with log.lock:
-                    log.raise_if_closed()
-                    stop = log.next_slot
-                    numbers, slots = store.identities.arrays()
-                snapshot = Snapshot(numbers, slots, stop, {})
-                built = {bound.name: self._build_unique(bound, snapshot) for bound in self.claimed}
-                with log.lock:
-                    is_as_before = self._gap(stop).changed == {}
-                    if is_as_before and list(built) == [each.name for each in self.claimed]:
-                        self.uniques = built
-                        self.renew()
-
-    def _build_unique(self, bound: BoundIndex, snapshot: Snapshot) -> UniqueEntries:
-        try:
-            return UniqueEntries.build(self._bulk_keys(bound, snapshot), snapshot.numbers.tolist())
-        except Duplicate as error:
-            taken = Taken(self._store, bound.name, error.second, error.first)
-            raise self.duplicate(taken) from None
-        except TypeError:
-            self._refuse_misfits(bound, snapshot)
-            raise
-
-    def distrust(self) -> None:
-        """Build unique indexes anew before the next write; the lock is held."""
-        if self.uniques:
-            self.uniques = {}
-            self.renew()
-
-    def claims(self, record: Any, payload: bytes, identity: Any = None) -> Claims:
-        """Return the keys of a record that is about to be written in each unique index.
-
-        Args:
-            record: The user's, as it was encoded.
-            payload: Its bytes, which tell whether its values are as the class says.
-            identity: For the error.
-
-        Raises:
-            IndexKeyError: A key can't be one, in any of the indexes.
-        """
-        indexes = self.claimed
-        if not self._bound:
-            return Claims(indexes, ())
-        is_exact = self._exact_start is None or payload[:1] == self._exact_start
-        try:
-            claims = []
-            for bound in self:
-                if bound.unique is None and not (is_exact or bound.is_checked_always):
-                    continue
-                # A function of the user's may change what it gets.
-                own = self._store.cloner(record) if bound.needs_copy else record
-                keys = bound.check(own)
-                if bound.unique is not None:
-                    keys = keys if bound.unique is bound else bound.unique.check(own)
-                    # A copy: what the caller can change must not change here.
-                    claims.append(tuple(map(deep, keys)))
-            return Claims(indexes, tuple(claims))
-        except IndexKeyError as error:
-            raise self._located(error, identity) from error.__cause__
-
-    def claims_of_many(
-        self, records: list[Any], payloads: list[bytes], identities: list[Any]
-    ) -> list[Claims]:
-        """Return the `claims` of each record, nothing where no index is unique.
-
-        Args:
-            records, payloads: As for `claims`.
-            identities: Of the records, none where they have none yet.
-        """
-        wanted = list(zip(records, payloads, identities or repeat(None), strict=False))
-        if not self.is_strict:
-            exact = self._exact_start if self._bound else None
-            wanted = [each for each in wanted if each[1][:1] == exact]
-        claims = [self.claims(*each) for each in wanted]
-        return claims if self.claimed else []
-
-    def refuse_taken(self, changes: Sequence[tuple[int, Claims | None]]) -> None:
-        """Raise if a change would give two records one key; the lock is held, uniques are built.
-
-        Args:
-            changes: Number and claims of each record that is changed, None of one that is deleted.
-
-        Raises:
-            Taken: It would.
-            TransactionError: The claims are for other indexes than there are now.
-        """
-        for _, claims in changes:
-            if claims is not None and claims.indexes is not self.claimed:
-                raise TransactionError(
-                    f"{self._store.name}: a unique index was added or dropped during this change."
-                    " Nothing was changed. Try again."
-                )
-        changed = {number for number, _ in changes}
-        for place, (name, entries) in enumerate(self.uniques.items()):
-            new: dict[Any, int] = {}
-            for number, claims in changes:
-                for key in claims.keys[place] if claims is not None else ():
-                    if new.setdefault(key, number) != number:
-                        raise Taken(self._store, name, number, new[key])
-            for key, number in new.items():
-                owner = entries.find(key)
-                if owner and owner not in changed:
-                    raise Taken(self._store, name, number, owner)
-
-    def take_claims(self, changes: Sequence[tuple[int, Claims | None]]) -> None:
-        """Enter what was written into the unique indexes; the lock is held."""
-        for place, entries in enumerate(self.uniques.values()):
-            # All keys are given up first: two records may have swapped theirs.
-            for number, _ in changes:
-                entries.remove(number)
-            for number, claims in changes:
-                for key in claims.keys[place] if claims is not None else ():
-                    entries.set(number, key)
-
-    def remove(self, number: int) -> None:
-        """Take a deleted record out of the unique indexes; the lock is held."""
-        for entries in self.uniques.values():
-            entries.remove(number)
-
-    def duplicate(self, taken: Taken) -> DuplicateKeyError:
-        """Return the error for a key that two records would have."""
-        store = self._store
-        identities: list[Any] = []
-        for number in (taken.owner, taken.number):
-            identity: Any = number
-            if store.key is not None:
-                found = None
-                try:
-                    found = store.slot_of(number)
-                    identity = store.key.of(store.record_at(found)) if found else None
-                except MemdbError:
-                    identity = None
-            elif not store.slot_of(number):
-                identity = None
-            identities.append(identity)
-        return DuplicateKeyError.of(store.name, taken.index, *identities)
-
     # -- checking ------------------------------------------------------------------------
 
-    def differing(self) -> list[str]:
-        """Return the names of the indexes, built or saved, whose content is not as of a rebuild."""
+    def faults(self) -> dict[str, str]:
+        """Return what is wrong with indexes whose content is not that of a rebuild, by name."""
+        found: dict[str, str] = {}
+        built = [bound for bound in self if bound.name in self.entries or self._saved.find(bound)]
+        for bound in [*built, *self.claimed]:
+            try:
+                if self._is_different(bound):
+                    found[bound.name] = _DIFFERENT
+            except (DuplicateKeyError, IndexKeyError) as error:
+                found[bound.name] = f"can't be built: {error}"
+        return dict.fromkeys(self._saved.misfits, _DIFFERENT) | found
+
+    def _is_different(self, bound: BoundIndex) -> bool:
         store, log = self._store, self._store.engine.log
-        wrong: list[str] = []
-        targets = [bound for bound in self if bound.name in self.entries or self._saved.find(bound)]
-        for bound in [*targets, *(self.claimed if self.uniques else [])]:
-            while True:
-                view = self.catch_up([bound.name])
-                with log.lock:
-                    if not view.is_valid or view.cursor != store.horizon.slot:
-                        continue
-                    built: Any = self.uniques if bound.kind == "unique" else self.entries
-                    if bound.name not in built:
-                        break
-                    entries = built[bound.name]
-                    if isinstance(entries, ColumnEntries) and not entries.is_exact:
-                        # Nothing asks it any more.
-                        break
-                    content = _comparable(entries)
-                    snapshot = Snapshot(*store.identities.arrays(), log.next_slot, {})
-                build: Any = self._build_unique if bound.kind == "unique" else self._build
-                if content != _comparable(build(bound, snapshot)):
-                    wrong.append(bound.name)
-                break
-        return [*wrong, *sorted(self._saved.misfits.difference(wrong))]
-
-
-def _comparable(entries: Entries | UniqueEntries) -> list[Any]:
-    """Return keys and numbers, as what says whether two indexes have the same."""
-    if isinstance(entries, HashEntries):
-        return sorted([(sort_key(key), numbers) for key, numbers in entries.items()])
-    return [(sort_key(key), number) for key, number in sorted(entries.items(), key=_number_first)]
-
-
-def _number_first(item: tuple[Any, int]) -> int:
-    return item[1]
-
-
-def _apply(change: _Change) -> None:
-    """Take changes of records into an index; the lock is held."""
-    entries = change.entries
-    for number in change.gone:
-        entries.remove(number)
-    if isinstance(entries, HashEntries):
-        for number, keys in zip(change.numbers, change.keys, strict=True):
-            if keys:
-                entries.set(number, keys)
-            else:
-                entries.remove(number)
-        return
-    there: list[int] = []
-    sole: list[Any] = []
-    for number, keys in zip(change.numbers, change.keys, strict=True):
-        if keys:
-            there.append(number)
-            sole.append(keys[0])
-        else:
-            entries.remove(number)
-    entries.set_many(sole, there)
+        while True:
+            view = self.catch_up([bound.name])
+            with log.lock:
+                if not view.is_valid or view.cursor != store.horizon.slot:
+                    continue
+                built: Any = self.uniques if bound.kind == "unique" else self.entries
+                entries = built.get(bound.name)
+                if entries is None or (isinstance(entries, ColumnEntries) and not entries.is_exact):
+                    # Nothing asks it.
+                    return False
+                content = comparable(entries)
+                snapshot = Snapshot(*store.identities.arrays(), log.next_slot, {})
+            build: Any = self._build_unique if bound.kind == "unique" else self._build
+            return bool(content != comparable(build(bound, snapshot)))

@@ -68,7 +68,7 @@ class Transaction:
         """Return the state that a record was given here, None if it was not changed."""
         key: Any = (store, number)
         for layer in reversed(self._layers):
-            change = layer.get(key)
+            change: Change | None = layer.get(key)
             if change is not None:
                 return change
         return None

@@ -79,13 +79,11 @@ class PlanWriter:
         names: What the source needs besides constants and parameters.
         constants: How many constants it takes, first those of the expression.
         prelude: Lines before everything, which check parameters.
-        view_name: What the source calls the view.
+        shared: Those of `names` that mean the same in every plan of the collection.
         has_loop: It may look at many records.
     """
 
-    def __init__(self, store: Store, view: View, shape: Shape, suffix: str) -> None:
-        self._suffix = suffix
-        self.view_name = f"view{suffix}"
+    def __init__(self, store: Store, view: View, shape: Shape) -> None:
         self.has_loop = False
         self._store = store
         # As they are now: another thread may drop an index.
@@ -100,7 +98,6 @@ class PlanWriter:
             "cache": store.cache,
             "engine": store.engine,
             "horizon": store.horizon,
-            self.view_name: view,
             "runtime": self._runtime,
             "fill": self._runtime.fill,
             "size_of": size_of,
@@ -112,6 +109,8 @@ class PlanWriter:
             "pair": pair,
             "scanned": scanned,
         }
+        self.shared = frozenset([*self.names, *self._writer.namespace])
+        self.names["view"] = view
         self._sources: dict[int, str] = {}
         self._named: dict[str, str] = {}
         self._order_lines: Lines = []
@@ -186,9 +185,9 @@ class PlanWriter:
             if ordered is not None:
                 return self._find(0, ordered) + self._chosen(0, ordered, parts)
             self.has_loop = True
-            rows = f"runtime.all_rows({self.view_name}, version)"
+            rows = "runtime.all_rows(view, version)"
             if self._shape.has_window and not self._shape.order:
-                rows = f"runtime.kept_rows({self.view_name})"
+                rows = "runtime.kept_rows(view)"
             return self._found(rows, parts, frozenset(), is_fresh=False)
         if len(seeds) == 1:
             return self._find(0, seeds[0]) + self._chosen(0, seeds[0], parts)
@@ -441,7 +440,7 @@ class PlanWriter:
     def _name(self, word: str, what: str) -> str:
         """Return a name for something of an index, readable if the index's name is."""
         plain = "".join([each if each.isalnum() and each.isascii() else "_" for each in what])
-        name = f"{word}_{plain}{self._suffix}"
+        name = f"{word}_{plain}"
         while self._named.setdefault(name, what) != what:
             name += "_"
         return name

@@ -109,7 +109,7 @@ def answer(
         values = [*values, *[each for term in order for each in constants(term)]]
     for _ in range(ATTEMPTS):
         plan = store.indexes.plans.get(key)
-        if plan is None:
+        if plan is None or not plan.view.is_valid:
             shape = Shape(expression, tuple(order), what, has_window)
             plan = keep_plan(store, key, make_plan(store, shape))
         if plan.run is None:
@@ -153,7 +153,6 @@ def make_plan(
     *,
     has_parameters: bool = False,
     is_bounded: bool = False,
-    suffix: str = "",
 ) -> Plan:
     """Return the plan for a shape, with its indexes built.
 
@@ -162,7 +161,6 @@ def make_plan(
         shape: The query.
         has_parameters: The caller gives them.
         is_bounded: The cache does not hold every record, so that only the general way can answer.
-        suffix: Of the names that the source has for the view and what is in it.
 
     Raises:
         QueryError: As `answer`.
@@ -172,11 +170,16 @@ def make_plan(
     none = Plan(None, None, [], [], (), view, indexes, "")
     if is_bounded or has_callback(shape.expression) or (_parameters(shape) and not has_parameters):
         return none
-    writer = PlanWriter(store, view, shape, suffix)
+    writer = PlanWriter(store, view, shape)
     try:
         lines = writer.write()
     except Misfit:
         return none
+    except KeyError:
+        if view.is_valid:
+            raise
+        # An index was dropped while the plan was being written.
+        return make_plan(store, shape, has_parameters=has_parameters, is_bounded=is_bounded)
     values = list(constants(shape.expression))
     for term in shape.order:
         values += constants(term)
@@ -227,21 +230,20 @@ def function_source(writer: PlanWriter, lines: Lines, arguments: list[str]) -> s
 
 def guarded(writer: PlanWriter, lines: Lines, otherwise: str) -> Lines:
     """Return lines between two looks at the log: what they read is of one commit."""
-    view = writer.view_name
     is_other = "horizon.slot != version"
     is_changed = "engine.transaction is not None and engine.current() is not None"
     # The horizon only rises and is never behind a cursor: the look afterwards would do for both.
     # The one before spares a loop whose result can't be given.
     before: Lines = [f"if {is_other} or {is_changed}:", [otherwise]]
     return [
-        f"version = {view}.cursor",
+        "version = view.cursor",
         *(before if writer.has_loop else []),
         "try:",
         lines,
         "except ESCAPES:",
         [otherwise],
         # The view too: a record that is not as its class says may have been read meanwhile.
-        f"if {is_other} or {view}.cursor != version"
+        f"if {is_other} or view.cursor != version"
         + (":" if writer.has_loop else f" or {is_changed}:"),
         [otherwise],
     ]

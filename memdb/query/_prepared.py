@@ -3,9 +3,20 @@
 from __future__ import annotations
 
 import re
+import threading
 from itertools import count
 from types import FunctionType
-from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar, cast, runtime_checkable
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Final,
+    Generic,
+    NamedTuple,
+    Protocol,
+    TypeVar,
+    cast,
+    runtime_checkable,
+)
 
 from memdb.query._conditions import ALWAYS
 from memdb.query._explain import explain_prepared
@@ -38,8 +49,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _MISSING: Final = object()
-
-_KEPT_GENERATIONS: Final = 2
 
 # Names, but for attributes and texts.
 _WORDS: Final = re.compile(r"(?<![.'\w])[^\W\d]\w*\b(?!')")
@@ -79,47 +88,64 @@ class Prepared(Protocol[T]):
 class _Call:
     """A function of the user's whose code is replaced when the indexes are others.
 
-    A function is called in half of the time of an object with ``__call__``.
+    A function is called in half of the time of an object with ``__call__``. The names that differ
+    from plan to plan are in one tuple, which the code takes apart at its beginning, so that
+    whoever is in the middle of older code has what that was made for.
 
     Attributes:
         function: What the user has.
-        namespace: Its global names.
     """
 
     def __init__(self, owner: _Preparation[Any], name: str, document: str | None) -> None:
-        self.namespace: dict[str, Any] = {
+        self._namespace: dict[str, Any] = {
             "owner": owner,
             "missing": _MISSING,
             "readable": readable,
         }
-        self._names: list[set[str]] = []
-        self.function = FunctionType(_plain_source(name).__code__, self.namespace, name)
+        self._last: list[str] = []
+        self.function = FunctionType(_plain_source(name).__code__, self._namespace, name)
         self.function.__doc__ = document
         self.function.__module__ = __name__
 
     def replace(
-        self, source: str, name: str, required: dict[str, bool], names: dict[str, Any]
+        self, source: str, required: dict[str, bool], shared: dict[str, Any], own: Own | None
     ) -> None:
         """Let the function do something else.
 
         Args:
             source: Of the function.
-            name: The function's.
             required: The parameters, and whether each is.
-            names: What the source needs.
+            shared: What the source needs and means the same in every plan.
+            own: What only this plan has.
         """
-        self.namespace |= names
-        self._names.append(set(names))
-        # Those of the last generation stay for whoever is in the middle of its code.
-        while len(self._names) > _KEPT_GENERATIONS:
-            for gone in self._names.pop(0).difference(*self._names):
-                del self.namespace[gone]
+        name = self.function.__name__
         scope: dict[str, Any] = {}
         exec(compile(source, f"<memdb query, {name}>", "exec"), scope)
+        self._namespace |= shared
+        if own is not None:
+            self._namespace[own.name] = own.values
+            self._last.append(own.name)
         # Parameters and their names are the same, so that either code goes with either default.
         defaults = {n: _MISSING if needed else None for n, needed in required.items()}
         self.function.__kwdefaults__ = defaults
         self.function.__code__ = scope[name].__code__
+        # Entries and records of former plans are let go of. Code that begins with this after all
+        # takes the slow way.
+        for former in self._last[:-1]:
+            self._namespace[former] = None
+        self._last = self._last[-1:]
+
+
+class Own(NamedTuple):
+    """What only one plan has.
+
+    Attributes:
+        name: By which the code finds it.
+        values: What the code takes apart.
+    """
+
+    name: str
+    values: tuple[Any, ...]
 
 
 class _Preparation(Generic[T]):
@@ -144,6 +170,7 @@ class _Preparation(Generic[T]):
         call: Any = self._calls["rows"].function
         call.count, call.explain = self._calls["count"].function, self.explain
         self.call = call
+        self._lock = threading.RLock()
         # Compiled at once, so that a wrong field is told here.
         self._renew("rows")
 
@@ -152,6 +179,7 @@ class _Preparation(Generic[T]):
     def prepared(self, given: dict[str, Any]) -> list[T]:
         """Return the results; the way for all that the generated call does not do."""
         query = self._query
+        given = self._readable(given)
         if self._is_whole:
             found = self._answer("rows", given)
             if found is not None:
@@ -160,12 +188,18 @@ class _Preparation(Generic[T]):
 
     def count(self, given: dict[str, Any]) -> int:
         """Return how many results there are; otherwise as `prepared`."""
+        given = self._readable(given)
         if self._is_whole:
             found = self._answer("count", given)
             if found is not None:
                 start, stop = self._window(given)
                 return max(0, min(int(found), stop) - start)
         return self._query._bound(given).count()
+
+    def _readable(self, given: dict[str, Any]) -> dict[str, Any]:
+        """Return the parameters so that collections can be read more than once."""
+        again = {n: readable(given[n]) for n in collections_in(self._expression) if n in given}
+        return {**given, **again} if again else given
 
     def slow_prepared(self, known: dict[str, Any], unknown: dict[str, Any]) -> list[T]:
         """Return the results for parameters of which some may be missing."""
@@ -258,41 +292,32 @@ class _Preparation(Generic[T]):
 
     def _renew(self, what: What) -> Plan:
         """Make the plan for the indexes as they are now, and the call with it."""
-        query = self._query
-        store = query._store
-        order = tuple(query._order) if what == "rows" else ()
-        is_whole = type(query._skip) is int and query._skip == 0 and query._limit is None
-        has_window = what == "rows" and not is_whole
-        shape = Shape(self._expression, order, what, has_window)
-        plan = make_plan(
-            store,
-            shape,
-            has_parameters=True,
-            is_bounded=store.cache_limit is not None,
-            # The old code may be running with the names of the new one.
-            suffix=f"_{next(_generations)}",
-        )
-        self._plans[what] = plan
-        name = "prepared" if what == "rows" else "count"
-        source = None
-        names: dict[str, Any] = {}
-        if plan.writer is not None and self._is_whole:
-            source = self._call_source(plan, what, name)
-            names |= plan.writer.names
-            names |= {f"c{number}": value for number, value in enumerate(plan.constants)}
-        if source is not None:
-            self._calls[what].replace(source, name, self._required, names)
-        else:
-            self._calls[what].replace(_general_source(name), name, {}, {})
-        return plan
+        with self._lock:
+            plan = self._plans.get(what)
+            if plan is not None and plan.view.is_valid:
+                # Another thread has done it.
+                return plan
+            query = self._query
+            store = query._store
+            order = tuple(query._order) if what == "rows" else ()
+            is_whole = type(query._skip) is int and query._skip == 0 and query._limit is None
+            shape = Shape(self._expression, order, what, what == "rows" and not is_whole)
+            is_bounded = store.cache_limit is not None
+            plan = make_plan(store, shape, has_parameters=True, is_bounded=is_bounded)
+            self._plans[what] = plan
+            if plan.writer is None or not self._is_whole or not self._replace(plan, what):
+                source = _general_source(self._calls[what].function.__name__)
+                self._calls[what].replace(source, {}, {}, None)
+            return plan
 
-    def _call_source(self, plan: Plan, what: What, name: str) -> str | None:
-        """Return the source of a call: the whole plan spelled out; None if it can't be.
+    def _replace(self, plan: Plan, what: What) -> bool:
+        """Spell the whole plan out in a call, if that can be; whether it could.
 
         Each further call would cost 50 ns where a look-up by a unique key takes 130 in all.
         """
-        query, writer = self._query, plan.writer
+        query, writer, call = self._query, plan.writer, self._calls[what]
         assert writer is not None
+        name = call.function.__name__
         given = ", ".join([f"{each!r}: p_{each}" for each in self._required])
         otherwise = f"return owner.slow_{name}({{{given}}}, unknown)"
         needed = [each for each, is_needed in self._required.items() if is_needed]
@@ -310,13 +335,28 @@ class _Preparation(Generic[T]):
             *guarded(writer, plan.lines, otherwise),
             *result,
         ]
-        if not set(_WORDS.findall("\n".join(indented(body, 1)))).isdisjoint(self._required):
+        words = set(_WORDS.findall("\n".join(indented(body, 1))))
+        if not {"self", *words}.isdisjoint(self._required):
             # A parameter of a name that the source has for something else.
-            return None
+            return False
+        own = {n: v for n, v in writer.names.items() if n in words and n not in writer.shared}
+        values = Own(f"own_{next(_generations)}", tuple(own.values()))
         signature = ", ".join([f"{each}=None" for each in self._required])
-        keywords = f"*, {signature}, " if signature else ""
-        body = [*[f"p_{each} = {each}" for each in self._required], *body]
-        return "\n".join([f"def {name}({keywords}**unknown):", *indented(body, 1)])
+        lines: Lines = [
+            f"def {name}({f'*, {signature}, ' if signature else ''}**unknown):",
+            [
+                *[f"p_{each} = {each}" for each in self._required],
+                "try:",
+                [f"{', '.join(own)}, = {values.name}"],
+                "except TypeError:",
+                [otherwise],
+                *body,
+            ],
+        ]
+        shared = {n: v for n, v in writer.names.items() if n in writer.shared}
+        shared |= {f"c{number}": value for number, value in enumerate(plan.constants)}
+        call.replace("\n".join(indented(lines, 0)), self._required, shared, values)
+        return True
 
 
 def _general_source(name: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from itertools import islice
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast, overload
 
 from memdb import _scan
@@ -140,7 +141,7 @@ class Query(QueryBuilder[T]):
         stop = end if take is None else min(end, start + take)
         cursor: str | QueryError | None = None
         if self._is_plain or self._has_rows:
-            rows, found = self._window(start, stop)
+            rows, found = self._part(start, stop)
             items = given(self._store, rows, self._selection)
             count = max(0, min(found, end) - self._start)
             if rows and skip + len(rows) < count:
@@ -412,6 +413,21 @@ class Query(QueryBuilder[T]):
             return list(islice(_scan.matching(self._store, self._compiled()), start, stop)), 0
         rows = self._matching()
         return in_order(rows, self._order, self._store, start, stop), len(rows)
+
+    def _part(self, start: int, stop: int) -> tuple[list[Row], int]:
+        """Return what `_window` does, by generated functions if they can."""
+        store = self._store
+        name = store.shape.identity
+        is_field = store.key is None and name is not None and store.members.sole is not None
+        if is_field and store.shape.kind != "dict" and self._cursor is None:
+            horizon = store.horizon.slot
+            records = answer(store, self._condition, self._order, "rows", start, stop)
+            found = None if records is None else answer(store, self._condition, (), "count")
+            # Both of one commit.
+            if found is not None and store.horizon.slot == horizon:
+                identity = attrgetter(str(name))
+                return [(identity(record), record, True) for record in records], found
+        return self._window(start, stop)
 
     def _records(self, start: int, stop: int) -> list[Any] | None:
         """Return shared records start to stop in order, None where only the general way can.

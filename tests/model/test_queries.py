@@ -459,7 +459,7 @@ class QueryMachine(RuleBasedStateMachine):
 def test_queries_are_equal_to_a_naive_evaluation() -> None:
     """Whatever was done in whatever order, each question has the answer of a plain loop."""
     run_state_machine_as_test(
-        QueryMachine, settings=settings(max_examples=30, stateful_step_count=12)
+        QueryMachine, settings=settings(max_examples=40, stateful_step_count=12)
     )
 
 

@@ -8,7 +8,7 @@ from decimal import Decimal
 from typing import Any
 
 import memdb
-from memdb.query import count_
+from memdb import count_
 from tests.support import naive
 from tests.support.asking import expression, query_for, term_of
 from tests.support.exact import assert_exact

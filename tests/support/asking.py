@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import memdb
-from memdb.query import F, P, case, optional
+from memdb import F, P, case, optional
 from tests.support import naive
 from tests.support.naive import (
     All,

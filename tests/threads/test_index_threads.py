@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import memdb
-from memdb.query import F, P
+from memdb import F, P
 from tests.support.concurrently import and_then, run_all, switching_often, until
 
 

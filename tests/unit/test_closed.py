@@ -41,6 +41,8 @@ def _calls(db: memdb.Database) -> dict[str, Callable[[], Any]]:
         "Collection.find_all": people.find_all,
         "Collection.count": people.count,
         "Collection.exists": people.exists,
+        "Collection.where": lambda: people.where(name="a").all(),
+        "Collection.query": people.query().all,
         "Collection.history": lambda: people.history(1),
         "Collection.stats": people.stats,
         "Collection.insert": lambda: people.insert(Person("a")),
@@ -57,7 +59,7 @@ def _calls(db: memdb.Database) -> dict[str, Callable[[], Any]]:
 # What answers on a closed database as well.
 _ANSWERS = {
     *("path", "recovery", "is_closed", "close", "__repr__", "__enter__", "__exit__"),
-    *("Collection.name", "Collection.__repr__", "Collection.__bool__"),
+    *("Collection.name", "Collection.__repr__", "Collection.__bool__", "Collection.indexes"),
 }
 
 

@@ -526,7 +526,7 @@ def test_replaced_before_it_is_read(
     if name == "seeds_for":
         people.indexes.drop("x")
         people.indexes.add(SortedIndex("name", name="x", where=F.id > 0))
-        assert people.find_all((F.name > "C") & (F.id > 0)) == list(people)[2:]
+        assert people.where(F.name > "C", F.id > 0).ids() == people.ids()[2:]
     else:
         assert people.query().max("name") == "Eve"
     assert getattr(module, name) is original

@@ -14,7 +14,7 @@ import pytest
 
 import memdb
 from memdb._index_set import IndexSet
-from memdb.indexes import Bucket, HashedIdentities, IdentityIndex, ScannedIdentities
+from memdb.indexes import Bucket, IdentityIndex, ScannedIdentities
 from memdb.query import F, P, evaluate
 from memdb.query._runtime import Runtime
 
@@ -593,10 +593,16 @@ def test_equal_values_of_a_union_come_once(db: memdb.Database) -> None:
     """The same key, looked up several times in one index, gives its records once."""
     items = items_with(db, memdb.HashIndex("b"))
     list(items)
+    both = items.where((F.b == P.x) | (F.b == P.y)).prepare()
     found = items.where((F.b == P.x) | (F.b == P.y) | F.b.in_(P.z)).prepare()
+
+    assert [2, 4, 6] == [item.id for item in both(x=1, y=1.0)]
+    assert [1, 2, 3, 4, 5, 6] == [item.id for item in both(x=1, y=0)]
+    assert (3, 6) == (both.count(x=1, y=1.0), both.count(x=1, y=0))
 
     assert [2, 4, 6] == [item.id for item in found(x=1, y=1.0, z=[True, 1])]
     assert 3 == found.count(x=1, y=1.0, z=[True, 1])
+    check(items, (F.b == 1) | (F.b == 1.0))
     check(items, (F.b == 1) | (F.b == 1.0) | F.b.in_([1, True]))
 
 
@@ -642,7 +648,6 @@ def test_keys_that_move_on_by_one(
     [
         ({}, IdentityIndex),
         ({"identity_index": False}, ScannedIdentities),
-        ({"key": "k"}, HashedIdentities),
     ],
 )
 def test_candidates_are_looked_up_together(
@@ -718,7 +723,7 @@ def test_a_prepared_query_of_a_closed_database_holds_no_records() -> None:
     with pytest.raises(memdb.ClosedError):
         found(x=1)
 
-    assert live(Bucket) - before <= 10
+    assert live(Bucket) == before
 
 
 def test_writes_to_another_collection_cost_a_query_nothing(
@@ -751,9 +756,8 @@ def test_writes_to_another_collection_cost_a_query_nothing(
         assert [1] == [item.id for item in by_scan(x="0")]
         assert 1 == items.where(F.s == "0").count() == items.where(F.a == 0).count()
 
-    assert [] == [call for call in calls if call == "catch_up"][2:]
-    assert 0 == items.where(F.s == "0").count() - 1
-    # The first count of a shape makes its plan; what it reads it keeps.
+    # The first count of each shape makes its plan, and keeps what it reads.
+    assert calls.count("catch_up") <= 2
     assert calls.count("load") <= 2
 
 
@@ -763,7 +767,7 @@ def test_writes_to_another_collection_cost_a_query_nothing(
         lambda query: query.first(),
         lambda query: query.exists(),
         lambda query: query.limit(1).all(),
-        lambda query: next(iter(query)),
+        lambda query: list(query.limit(2)),
     ],
 )
 def test_the_first_match_is_found_without_all_records(
@@ -783,6 +787,8 @@ def test_the_first_match_is_found_without_all_records(
     monkeypatch.setattr(Runtime, "load", counted)
     for n in range(3):
         items.insert(Item(n))
+        # All are in the cache, so that they could be gathered.
+        list(items)
         assert ask(items.where(F.b == 0))
     assert loaded < 100
 

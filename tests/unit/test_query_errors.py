@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import memdb
-from memdb.query import F, P, case, count_, optional
+from memdb import F, P, case, count_, optional
 
 
 @dataclass
