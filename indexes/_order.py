@@ -291,6 +291,9 @@ def bounds(operator: str, operand: Any) -> Bounds | None:
         The interval; an empty one where nothing can match; None where the order can't tell, as
         for sets, dicts, values of unknown classes.
     """
+    if isinstance(operand, np.generic):
+        # Python's own comparison with them may raise where that with an equal number does not.
+        return None
     if operator == "between":
         return _between(*operand)
     if operator == "startswith":
@@ -392,10 +395,7 @@ def _around(operator: str, operand: datetime, key: SortKey) -> Bounds | None:
 
 @lru_cache(maxsize=256)
 def _compares_itself(cls: Any) -> bool:
-    """Whether a class has comparisons of its own; NumPy's numbers are as good as Python's."""
-    if issubclass(cls, np.generic):
-        # Anything less precise than a float64 rounds the other side before it compares.
-        return issubclass(cls, np.floating) and not issubclass(cls, np.float64)
+    """Whether a class has comparisons of its own."""
     base: Any = next((base for base in _MAKERS if issubclass(cls, base)), object)
     is_own: bool = _order_of_class(cls) != _order_of_class(base)
     return is_own

@@ -95,7 +95,12 @@ def way_for(
 
 
 class Choice:
-    """The seeds that a query looks up, of which it takes the first of the smallest."""
+    """The seeds that a query looks up, of which it takes the first of the smallest.
+
+    Attributes:
+        entries: Name -> plain index, of those that are built.
+        uniques: Name -> unique index.
+    """
 
     def __init__(self, store: Store, view: View, order: tuple[Order, ...]) -> None:
         """Choose among the indexes of a view for an order.
@@ -106,7 +111,8 @@ class Choice:
             order: Of the records; empty for a count.
         """
         self._store = store
-        self._view = view
+        # As they are now: another thread may add or drop one.
+        self.entries, self.uniques = dict(view.entries), dict(view.uniques)
         self._paths = _paths_in_order(store, order)
 
     def seeds(self, parts: list[Expression], operands: Operands) -> list[Seed]:
@@ -114,7 +120,7 @@ class Choice:
         built = [
             index
             for index in self._store.indexes
-            if index.name in (self._view.uniques if index.kind == "unique" else self._view.entries)
+            if index.name in (self.uniques if index.kind == "unique" else self.entries)
         ]
         seeds = seeds_of(parts, built, operands)
         ordered = [seed for seed in seeds if self.direction(seed)]
@@ -129,7 +135,7 @@ class Choice:
             if (
                 index.kind == "sorted"
                 and index.condition is None
-                and index.name in self._view.entries
+                and index.name in self.entries
             ):
                 found = Range(index, (), (), frozenset())
                 if self.direction(found):

@@ -86,8 +86,6 @@ class PlanWriter:
     def __init__(self, store: Store, view: View, shape: Shape) -> None:
         self.has_loop = False
         self._store = store
-        # As they are now: another thread may drop an index.
-        self._entries, self._uniques = dict(view.entries), dict(view.uniques)
         self._shape = shape
         self._runtime = Runtime(store)
         self._operands = Operands(shape.expression)
@@ -116,6 +114,7 @@ class PlanWriter:
         self._order_lines: Lines = []
         order = shape.order if shape.what == "rows" else ()
         self._choice = Choice(store, view, order)
+        self._entries, self._uniques = self._choice.entries, self._choice.uniques
 
     def write(self) -> Lines:
         """Return the lines that set ``found``, to be run inside a ``try``."""

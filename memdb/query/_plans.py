@@ -175,11 +175,6 @@ def make_plan(
         lines = writer.write()
     except Misfit:
         return none
-    except KeyError:
-        if view.is_valid:
-            raise
-        # An index was dropped while the plan was being written.
-        return make_plan(store, shape, has_parameters=has_parameters, is_bounded=is_bounded)
     values = list(constants(shape.expression))
     for term in shape.order:
         values += constants(term)

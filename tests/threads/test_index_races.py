@@ -399,6 +399,8 @@ def drop_once(items: memdb.Collection[Item], function: Callable[..., Any]) -> Ca
     return wrapper
 
 
+# Before an index is chosen, and when it is and its code is about to be written.
+@pytest.mark.parametrize("step", ["write", "_access"])
 @pytest.mark.parametrize("index", [memdb.HashIndex, memdb.SortedIndex, memdb.ColumnIndex])
 @pytest.mark.parametrize(
     "ask",
@@ -410,13 +412,13 @@ def drop_once(items: memdb.Collection[Item], function: Callable[..., Any]) -> Ca
     ],
 )
 def test_an_index_goes_while_a_query_is_compiled(
-    monkeypatch: pytest.MonkeyPatch, index: Any, ask: Callable[[Any], int]
+    monkeypatch: pytest.MonkeyPatch, index: Any, ask: Callable[[Any], int], step: str
 ) -> None:
     """An index that is dropped between choosing it and writing the code does no harm."""
     with memdb.open(None) as db:
         items = filled(db, index("a"))
         list(items)
-        monkeypatch.setattr(PlanWriter, "write", drop_once(items, PlanWriter.write))
+        monkeypatch.setattr(PlanWriter, step, drop_once(items, getattr(PlanWriter, step)))
 
         assert 3 == ask(items.where(F.a == 1))
         assert 3 == ask(items.where(F.a == 1))
@@ -521,32 +523,33 @@ def test_prepared_calls_beside_renewals(way: str) -> None:
 
 
 def test_a_prepared_call_inside_of_its_own_renewal(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two threads that renew a prepared query at once leave one that works."""
+    """Two renewals of a prepared query, one inside of the other, leave one that works."""
     with memdb.open(None) as db:
         items = filled(db, memdb.HashIndex("a"))
         list(items)
         found = items.where(F.a == P.a).prepare()
-        make = _prepared.make_plan
-        barrier = threading.Barrier(3)
+        make, depth = _prepared.make_plan, 0
 
-        def make_together(*arguments: Any, **named: Any) -> Any:
+        def make_twice(*arguments: Any, **named: Any) -> Any:
+            nonlocal depth
             plan = make(*arguments, **named)
-            # Whoever is alone here, as he has a lock, goes on.
-            try:
-                barrier.wait(0.05)
-            except threading.BrokenBarrierError:
-                barrier.reset()
+            depth += 1
+            if depth < 4:
+                items._store.indexes.renew()
+                look()
+            depth -= 1
             return plan
 
         def look() -> None:
             assert [2, 4, 6] == [item.id for item in found(a=1)]
             assert 3 == found.count(a=1)
 
-        monkeypatch.setattr(_prepared, "make_plan", make_together)
-        for _ in range(4):
+        monkeypatch.setattr(_prepared, "make_plan", make_twice)
+        for _ in range(3):
             items._store.indexes.renew()
-            run_all(look, look, look)
             look()
+            look()
+        assert 0 == depth
 
 
 # -- locks -------------------------------------------------------------------------------------
