@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any, Final
 
@@ -50,7 +51,11 @@ def sum_of_floats(raw: Array) -> float:
                 found = _certain_sum(raw, rounds, largest)
             if found is not None:
                 return found
-    values = raw.tolist()
+    return float_sum(raw.tolist())
+
+
+def float_sum(values: Sequence[float]) -> float:
+    """Return the sum of floats, as `math.fsum` has it, NaN of infinities of both signs."""
     try:
         return math.fsum(values)
     except ValueError:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from memdb.indexes._order import ABSENT
-from memdb.query._evaluate import NO_MATCH, step
+from memdb.query._evaluate import value_at
 from memdb.serializers._codec import GeneratedCodec
 from memdb.storage import Array, Payloads
 
@@ -90,7 +90,7 @@ class _Reading:
                 # The whole has the error, or can be read all the same.
                 pass
         record = self._decoding.decode(writer_id, payload, number)
-        values = [_walked(record, path) for path in self._paths]
+        values = [value_at(record, path) for path in self._paths]
         return values[0] if len(values) == 1 else tuple(values)
 
     def _fields(self, writer_id: int) -> _Fields | None:
@@ -144,14 +144,4 @@ def _listed(numbers: Sequence[int] | Array) -> Sequence[int]:
 
 
 def _column(values: Sequence[Any], path: Path) -> list[Any]:
-    return [_walked(value, path) for value in values] if path else list(values)
-
-
-def _walked(value: Any, path: Path) -> Any:
-    """Return what a path leads to, ABSENT if it leads nowhere."""
-    try:
-        for name in path:
-            value = ABSENT if value is ABSENT else step(value, name)
-    except NO_MATCH:
-        return ABSENT
-    return value
+    return [value_at(value, path) for value in values] if path else list(values)

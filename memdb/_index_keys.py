@@ -14,7 +14,7 @@ from operator import attrgetter
 from typing import Any, Final, Literal
 
 from memdb.indexes import ABSENT, NO_KEY
-from memdb.query._evaluate import NO_MATCH, step
+from memdb.query._evaluate import NO_MATCH, step, value_at
 from memdb.query._paths import Step, resolve_path
 from memdb.serializers import Shape
 from memdb.serializers._build import is_plain_name
@@ -164,7 +164,7 @@ class _Values:
         self.sole_attribute = first if self.sources == [f"r.{first}"] else None
 
         def slow(record: Any) -> Any:
-            values = tuple([value_at(path, record) for path in paths])
+            values = tuple([value_at(record, path) for path in paths])
             return values if len(values) > 1 else values[0]
 
         self.slow: Callable[[Any], Any] = slow
@@ -206,17 +206,6 @@ def _access(value: str, taken: Step, nothing: str, shape: Shape) -> tuple[str, b
 
 def _tuple_of(sources: Sequence[str]) -> str:
     return f"({', '.join(sources)})"
-
-
-def value_at(path: Path, record: Any) -> Any:
-    """Return the value at a path, `ABSENT` where there is none: what `evaluate` compares."""
-    value = record
-    try:
-        for name in path:
-            value = step(value, name)
-    except NO_MATCH:
-        return ABSENT
-    return value
 
 
 # Whatever a value does to the fast check, the slow one says what is wrong with it.

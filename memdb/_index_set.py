@@ -35,6 +35,9 @@ if TYPE_CHECKING:
 # Up to so many new versions are looked at one by one: NumPy's calls cost as much as thirty.
 _FEW = 64
 
+# Sets of indexes that queries use; more than there are plans.
+_MOST_VIEWS = 1024
+
 _DIFFERENT = "is not as its records say"
 
 # How often candidates are looked up again after somebody has committed meanwhile.
@@ -248,6 +251,8 @@ class IndexSet(UniqueKeys):
         """Return the view of some indexes; the lock is held."""
         view = self._views.get(names)
         if view is None:
+            if len(self._views) >= _MOST_VIEWS:
+                self.renew()
             view = self._views[names] = View(names, self.entries, self.uniques)
         return view
 
@@ -339,6 +344,16 @@ class IndexSet(UniqueKeys):
                     # `renew` may have come between.
                     view.cursor = -1
         return view
+
+    def discard_all(self) -> None:
+        """Forget what is built of the plain indexes, as no record is left; the lock is held.
+
+        Else they would keep the records alive until they are asked again.
+        """
+        built = list(self.entries.values())
+        self._discard(list(self.entries))
+        for entries in built:
+            entries.clear()
 
     def _discard(self, names: Iterable[str]) -> None:
         """Forget what is built of some indexes; the lock is held."""

@@ -222,6 +222,7 @@ class Store(Insertion):
                 pointers["collection"] = self.collection_id
                 pointers["kind"] = Kind.DELETED
                 self.engine.commit(pointers, b"", lambda _: publish(numbers))
+                self.indexes.discard_all()
             return len(numbers)
 
         return self.engine.autocommit(action)

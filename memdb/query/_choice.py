@@ -132,11 +132,7 @@ class Choice:
         if not self._paths:
             return None
         for index in self._store.indexes:
-            if (
-                index.kind == "sorted"
-                and index.condition is None
-                and index.name in self.entries
-            ):
+            if index.kind == "sorted" and index.condition is None and index.name in self.entries:
                 found = Range(index, (), (), frozenset())
                 if self.direction(found):
                     return found

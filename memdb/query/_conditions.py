@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn, TypeAlias
 from uuid import UUID
 
 from memdb.errors import QueryError, shown
@@ -168,48 +168,50 @@ class Comparison(Expression):
         return f"{left}.{_METHODS[self.operator]}({', '.join(map(repr, operands))})"
 
 
-class And(Expression):
+class _Combination(Expression):
+    """Join the answers of several conditions."""
+
+    __slots__ = ("parts",)
+
+    word: ClassVar[str]
+    sign: ClassVar[str]
+
+    def __init__(self, parts: tuple[Expression, ...]) -> None:
+        self.parts = parts
+        self._analysis = None
+
+    def _inner(self) -> Iterable[Node]:
+        """Return the parts."""
+        return self.parts
+
+    def _take(self, constants: list[Any], depth: int) -> Any:
+        """Return the structure, and append the constants in the order of the source."""
+        depth = deeper(depth)
+        return self.word, tuple([part._take(constants, depth) for part in self.parts])
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.parts,)
+
+    def __repr__(self) -> str:
+        return f" {self.sign} ".join(map(_shown_part, self.parts))
+
+
+class And(_Combination):
     """Match what all of `parts` match."""
 
-    __slots__ = ("parts",)
+    __slots__ = ()
 
-    def __init__(self, parts: tuple[Expression, ...]) -> None:
-        self.parts = parts
-        self._analysis = None
-
-    def _inner(self) -> Iterable[Node]:
-        """Return the parts."""
-        return self.parts
-
-    def _take(self, constants: list[Any], depth: int) -> Any:
-        """Return the structure, and append the constants in the order of the source."""
-        depth = deeper(depth)
-        return "and", tuple([part._take(constants, depth) for part in self.parts])
-
-    def __repr__(self) -> str:
-        return " & ".join(map(_shown_part, self.parts))
+    word = "and"
+    sign = "&"
 
 
-class Or(Expression):
+class Or(_Combination):
     """Match what any of `parts` matches."""
 
-    __slots__ = ("parts",)
+    __slots__ = ()
 
-    def __init__(self, parts: tuple[Expression, ...]) -> None:
-        self.parts = parts
-        self._analysis = None
-
-    def _inner(self) -> Iterable[Node]:
-        """Return the parts."""
-        return self.parts
-
-    def _take(self, constants: list[Any], depth: int) -> Any:
-        """Return the structure, and append the constants in the order of the source."""
-        depth = deeper(depth)
-        return "or", tuple([part._take(constants, depth) for part in self.parts])
-
-    def __repr__(self) -> str:
-        return " | ".join(map(_shown_part, self.parts))
+    word = "or"
+    sign = "|"
 
 
 class Not(Expression):

@@ -97,7 +97,7 @@ def value_of(value: Value, record: Any, parameters: Mapping[str, Any] = _NOTHING
         return value.value
     if isinstance(value, Computed):
         # Outside of what says that values do not fit: an error of the function's is none of these.
-        return _inside(value.function(record, ABSENT), value.field._path[1:])
+        return value_at(value.function(record, ABSENT), value.field._path[1:])
     if isinstance(value, Aggregate):
         raise no_aggregate(value)
     raise unknown(value)
@@ -167,10 +167,10 @@ _EVALUATORS: Final[dict[type, Callable[[Any, Any, Mapping[str, Any]], bool]]] = 
 
 
 def _field(field: Field, record: Any) -> Any:
-    return ABSENT if type(record) is Group else _inside(record, field._path)
+    return ABSENT if type(record) is Group else value_at(record, field._path)
 
 
-def _inside(value: Any, path: tuple[str | int, ...]) -> Any:
+def value_at(value: Any, path: tuple[str | int, ...]) -> Any:
     """Return what a path leads to, ABSENT where it leads nowhere."""
     try:
         for name in path:

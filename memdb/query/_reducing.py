@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import functools
-import math
 import operator
 from collections.abc import Callable
-from fractions import Fraction
 from typing import Any, Final
 
 import numpy as np
 
 from memdb.errors import QueryError
+from memdb.indexes._sums import float_sum
 from memdb.query._evaluate import NO_MATCH
 from memdb.query._ordering import keys_of
 
@@ -40,7 +39,7 @@ def total(values: list[Any], place: str) -> Any:
         return sum(values)
     try:
         if all(issubclass(cls, (int, float)) for cls in types):
-            return _float_sum(values)
+            return float_sum(values)
         if isinstance(values[0], _NO_NUMBERS):
             raise TypeError
         # With itself first, so that one value alone is refused as several are.
@@ -48,17 +47,6 @@ def total(values: list[Any], place: str) -> Any:
         return functools.reduce(operator.add, values)
     except NO_MATCH as error:
         raise _refused(place, types, error) from error
-
-
-def _float_sum(values: list[Any]) -> float:
-    try:
-        return math.fsum(values)
-    except ValueError:
-        # Infinities of both signs.
-        return math.nan
-    except OverflowError:
-        # Perhaps only on the way.
-        return float(sum(map(Fraction, values)))
 
 
 def mean(values: list[Any], place: str) -> Any:
