@@ -1,4 +1,4 @@
-"""Load real data into one file, use it, kill a writer, and show what came back."""
+"""Load real data into one file, index and query it, kill a writer, show what came back."""
 
 from __future__ import annotations
 
@@ -13,8 +13,10 @@ from time import perf_counter
 from typing import Any
 
 import memdb
+from benchmark.demo.asking import ask, ask_again, ask_until, build_indexes, explain
 from benchmark.demo.crash import FIRST, cold_start_seconds, kill_a_writer
 from benchmark.demo.data import FLIGHTS, Airport, Flight, read_airports, read_flights
+from benchmark.demo.questions import BY_TIME
 from benchmark.demo.screen import Screen
 from memdb import F
 
@@ -47,7 +49,10 @@ def _run(screen: Screen, path: Path, limit: int) -> None:
     with memdb.open(path) as db:
         _load(screen, db, airports, flights)
         _use(screen, db)
-    expected = _read_everything(path)
+        build_indexes(screen, db)
+        answers = ask(screen, db)
+        explain(screen, db)
+    expected = ask_again(screen, path, answers)
     total = len(expected[0]) + len(expected[1])
     screen.add("records", f"{total:,}")
     screen.add("file size", f"{path.stat().st_size / 1e6:.1f} MB")
@@ -109,11 +114,6 @@ def _use(screen: Screen, db: Any) -> None:
     screen.check(f"{len(doomed):,} flights of one carrier are deleted", gone)
 
 
-def _read_everything(path: Path) -> tuple[list[Airport], list[Flight]]:
-    with memdb.open(path, mode="r") as db:
-        return list(db.collection(Airport)), list(db.collection(Flight))
-
-
 def _crash(
     screen: Screen, path: Path, flights: list[Flight], expected: tuple[list[Airport], list[Flight]]
 ) -> None:
@@ -123,7 +123,7 @@ def _crash(
     screen.say(f"the child had {len(acknowledged):,} inserts acknowledged when it was killed")
     begin = perf_counter()
     with memdb.open(path) as db:
-        collection = db.collection(Flight)
+        collection = db.collection(Flight, indexes=[BY_TIME])
         if acknowledged:
             collection.get(acknowledged[-1])
         seconds = perf_counter() - begin
@@ -137,10 +137,13 @@ def _crash(
         ]
         text = f"{len(kept):,} of {len(acknowledged):,} acknowledged inserts are there"
         screen.check(text, len(kept) == len(acknowledged) > 0)
-        old = [flight for flight in collection if flight.id < FIRST]
+        now = list(collection)
+        old = [flight for flight in now if flight.id < FIRST]
         untouched = (list(db.collection(Airport)), old) == expected
         total = len(expected[0]) + len(expected[1])
         screen.check(f"the {total:,} records from before are unchanged", untouched)
+        if acknowledged:
+            ask_until(screen, collection, now, flights[len(acknowledged) - 1].scheduled)
         findings = db.check()
         screen.check(f"check() has {len(findings)} findings", not findings)
         screen.add("acknowledged inserts kept", f"{len(kept):,} of {len(acknowledged):,}")

@@ -249,6 +249,47 @@ def test_every_place_of_a_write_with_unique_keys(way: str, unique: str, step: in
     assert 3 < number < MOST_PLACES - step
 
 
+ASKS: dict[str, Callable[[memdb.Collection[Item], Any], object]] = {
+    "call": lambda items, found: found(a=1),
+    "count": lambda items, found: found.count(a=1),
+    "all": lambda items, found: items.where(F.a == 1).order_by("s").all(),
+    "ids": lambda items, found: items.where(F.a == 1).ids(),
+    "sum": lambda items, found: items.where(F.a >= 1).sum("a"),
+    "prepare": lambda items, found: items.where(F.a == P.a).prepare()(a=1),
+}
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.parametrize("step", [29, pytest.param(3, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("ask", ASKS)
+def test_every_place_of_compiling(ask: str, step: int) -> None:
+    """Wherever a query that is compiled anew is interrupted, all queries are right afterwards."""
+    for number in range(0, MOST_PLACES, step):
+        with memdb.open(None) as db:
+            items = filled(db, memdb.HashIndex("a"), memdb.ColumnIndex("a", name="column"))
+            list(items)
+            found = items.where(F.a == P.a).prepare()
+            found(a=1)
+            items._store.indexes.renew()
+            items.update(1, a=1)
+            place = ""
+            try:
+                with interrupted_at(number) as interrupt:
+                    ASKS[ask](items, found)
+            except Interrupt as error:
+                place = str(error)
+            if not interrupt.is_done:
+                break
+            for _ in range(2):
+                assert [1, 2, 4, 6] == [item.id for item in found(a=1)], place
+                assert 4 == found.count(a=1) == items.where(F.a >= 1).sum("a"), place
+                assert [1, 4, 2, 6] == items.where(F.a == 1).order_by("s").ids(), place
+                assert [1, 2, 4, 6] == items.where(F.a == 1).ids(), place
+                items.update(1, tags=[])
+            assert [] == db.check(), place
+    assert 3 < number < MOST_PLACES - step
+
+
 # -- writes that began before the indexes changed ----------------------------------------------
 
 
