@@ -28,7 +28,7 @@ from memdb.query._parameters import bind, check_parameters, parameters
 from memdb.query._plan_source import Shape
 from memdb.query._plans import ENDLESS, Plan, make_plan
 from memdb.query._reading import check_value
-from memdb.query._results import copies, has_groups
+from memdb.query._results import has_groups
 from memdb.query._seeds import Operands, Seed
 from memdb.query._values import Parameter
 
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
 _AGGREGATES: Final[tuple[What, ...]] = ("sum", "mean", "min", "max")
 
 # Why the general way answers.
-_MAKES = "it makes something else of the records than copies"
 _CURSOR = "it goes on after a cursor"
 _CACHE = "the setting `cache` keeps not every record"
 _TRANSACTION = "a transaction is open"
@@ -80,7 +79,8 @@ def explain_prepared(query: Query[Any], given: dict[str, Any]) -> Explanation:
         name: list(value) if isinstance(value, Iterator) else value for name, value in given.items()
     }
     bound = query._bound(given)
-    if parameters(*query._nodes()):
+    # Of others than whole records only their query is prepared.
+    if parameters(*query._nodes()) and query._is_plain and query._cursor is None:
         found = _explained(query, bound, given)
         if found.is_compiled:
             return found
@@ -97,11 +97,16 @@ def analyze(query: Query[Any]) -> Explanation:
     """
     query.all()
     before = time.perf_counter()
-    records = query._records(query._start, query._stop) if query._is_plain else None
-    results = query._in_general() if records is None else copies(query._store, records)
+    has_records = True
+    if query._is_plain or query._has_rows:
+        records = query._records(query._start, query._stop)
+        has_records = records is not None
+        results = query._in_general() if records is None else query._of_records(records)
+    else:
+        results = query.all()
     seconds = time.perf_counter() - before
     found = explain(query)
-    if records is None and found.is_compiled:
+    if not has_records and found.is_compiled:
         reason = _UNREAD if found.unread else _VALUES
         found = replace(explain_general(query, reason), by_index=found.by_index)
     return replace(found, results=len(results), seconds=seconds)
@@ -171,6 +176,10 @@ def _generated(query: Query[Any], bound: Query[Any], given: dict[str, Any]) -> E
     Raises:
         _General: It does not.
     """
+    shown_query = repr(bound)
+    order = tuple(map(repr, bound._order))
+    if query is bound:
+        query = bound = _of_records(query)
     plan = _plan(query, bound, is_prepared=query is not bound)
     expression = _condition(query)
     own = {name: given[name] for name in parameters(expression) if name in given}
@@ -184,15 +193,29 @@ def _generated(query: Query[Any], bound: Query[Any], given: dict[str, Any]) -> E
         raise _General(_FIRST)
     filters = [part for place, part in enumerate(shown) if place not in look.covers]
     return Explanation(
-        query=repr(bound),
+        query=shown_query,
         chosen=look.chosen,
         others=look.others,
         filters=() if look.is_empty else tuple(map(repr, filters)),
-        order=tuple(map(repr, bound._order)),
+        order=order,
         is_order_given=look.direction != 0,
         unread=_unread(bound, look),
         source=plan.source,
     )
+
+
+def _of_records(query: Query[Any]) -> Query[Any]:
+    """Return the query for the records that results are made of, a condition for its cursor."""
+    query = query._resolved()
+    if query._is_plain:
+        return query
+    found = query._copy()
+    found._selection, found._is_distinct = None, False
+    if has_groups(query):
+        found._group, found._having, found._order = None, None, ()
+    if not query._has_rows:
+        found._skip, found._limit = 0, None
+    return found
 
 
 def _plan(query: Query[Any], bound: Query[Any], *, is_prepared: bool) -> Plan:
@@ -202,8 +225,6 @@ def _plan(query: Query[Any], bound: Query[Any], *, is_prepared: bool) -> Plan:
         _General: There is none.
     """
     store, expression = query._store, _condition(query)
-    if not query._is_plain:
-        raise _General(_MAKES)
     if query._cursor is not None:
         raise _General(_CURSOR)
     if store.cache_limit is not None:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 # Values of exactly these types are in the total order by their own comparisons; a float that is no
 # NaN and a datetime without a zone are too.
-_EXACT: Final[frozenset[Any]] = frozenset({int, str, bool, bytes, date, timedelta, UUID})
+EXACT: Final[frozenset[Any]] = frozenset({int, str, bool, bytes, date, timedelta, UUID})
 _CHECKED: Final[frozenset[Any]] = frozenset({float, datetime})
 
 # What gives an int for ints.
@@ -101,7 +101,7 @@ def _key(
     store: Store, writer: SourceWriter, term: Order, number: int, names: dict[str, Any]
 ) -> tuple[_Key, list[Any]] | None:
     """Return a term's key and what has to be checked before, None if it needs the total order."""
-    kind = _type_of(store, term.value)
+    kind = type_of(store, term.value)
     if kind is None:
         return None
     first = writer.constants
@@ -122,7 +122,7 @@ def _key(
     return _Key(source, body, term.is_descending, kind), checks
 
 
-def _type_of(store: Store, value: Any) -> Any:
+def type_of(store: Store, value: Any) -> Any:
     """Return the type of a value of every record, None if it may be of several or of others."""
     if not store.decoding.is_typed:
         return None
@@ -133,12 +133,12 @@ def _type_of(store: Store, value: Any) -> Any:
         if any([step.may_be_none for step in steps]) or len(steps[-1].members) != 1:
             return None
         (kind,) = steps[-1].members
-        return kind if kind in _EXACT or kind in _CHECKED else None
+        return kind if kind in EXACT or kind in _CHECKED else None
     if isinstance(value, Arithmetic) and value.operator in _WHOLE:
         sides = [value.left, value.right]
         if any([isinstance(side, Parameter) for side in sides]):
             return None
-        types = [_type_of(store, side) if hasattr(side, "_held") else int for side in sides]
+        types = [type_of(store, side) if hasattr(side, "_held") else int for side in sides]
         return int if types == [int, int] else None
     return None
 

@@ -16,8 +16,9 @@ from memdb.query._compiler import compile_condition
 from memdb.query._explain import analyze, explain
 from memdb.query._explanation import Explanation
 from memdb.query._fields import value_term
+from memdb.query._keyset import keyset
 from memdb.query._ordering import identities, in_order
-from memdb.query._paging import Page, cursor_after, rows_after
+from memdb.query._paging import Page, check_cursor, cursor_after, rows_after
 from memdb.query._parameters import missing_parameter
 from memdb.query._plans import answer
 from memdb.query._prepared import Prepared, prepared
@@ -83,11 +84,17 @@ class Query(QueryBuilder[T]):
 
         Cost: O(records), or O(candidates) where indexes give some; a copy of each result.
         """
-        if self._is_plain:
+        if self._is_plain or self._has_rows:
             records = self._records(self._start, self._stop)
             if records is not None:
-                return copies(self._store, records)
+                return self._of_records(records)
         return self._in_general()
+
+    def _of_records(self, records: list[Any]) -> list[T]:
+        """Return the results that shared records give."""
+        if self._selection is None:
+            return copies(self._store, records)
+        return given(self._store, [(0, record, True) for record in records], self._selection)
 
     def __iter__(self) -> Iterator[T]:
         """Iterate over the results as they are now; what is changed meanwhile does not show."""
@@ -159,11 +166,11 @@ class Query(QueryBuilder[T]):
         """Return how many results `all` would give. Nothing is copied, but for a callable."""
         if not (self._is_plain or self._has_rows):
             found = made(self, 0, 0)[1]
-        elif self._cursor is not None:
-            found = len(self._matching())
         else:
             self._check_order()
-            found = self._count_matching()
+            query = self._resolved()
+            is_after = query._cursor is not None
+            found = len(self._matching()) if is_after else query._count_matching()
         return max(0, min(found, self._stop) - self._start)
 
     def exists(self) -> bool:
@@ -419,10 +426,11 @@ class Query(QueryBuilder[T]):
         store = self._store
         name = store.shape.identity
         is_field = store.key is None and name is not None and store.members.sole is not None
-        if is_field and store.shape.kind != "dict" and self._cursor is None:
+        query = self._resolved()
+        if is_field and store.shape.kind != "dict" and query._cursor is None:
             horizon = store.horizon.slot
-            records = answer(store, self._condition, self._order, "rows", start, stop)
-            found = None if records is None else answer(store, self._condition, (), "count")
+            records = answer(store, query._condition, self._order, "rows", start, stop)
+            found = None if records is None else answer(store, query._condition, (), "count")
             # Both of one commit.
             if found is not None and store.horizon.slot == horizon:
                 identity = attrgetter(str(name))
@@ -434,10 +442,34 @@ class Query(QueryBuilder[T]):
 
         They must not be changed, nor given to anybody who might.
         """
-        if self._cursor is not None:
+        query = self._resolved()
+        if query._cursor is not None:
             return None
         window = None if start == 0 and stop == _ENDLESS else stop
-        return answer(self._store, self._condition, self._order, "rows", start, window)  # type: ignore[no-any-return]
+        return answer(query._store, query._condition, query._order, "rows", start, window)  # type: ignore[no-any-return]
+
+    def _resolved(self) -> Query[T]:
+        """Return the query with a condition in place of its cursor, if there is such.
+
+        Raises:
+            QueryError: The cursor is of another order.
+        """
+        if self._cursor is None:
+            return self
+        check_cursor(self._cursor, self._order, self._store)
+        condition = keyset(self._store, self._order, self._cursor)
+        if condition is None:
+            return self
+        query = self.where(condition)
+        query._cursor = None
+        return query
+
+    def _found(self) -> list[Any]:
+        """Return the records that match, in default order; they are not to be changed."""
+        records = None
+        if self._cursor is None:
+            records = answer(self._store, self._condition, (), "rows")
+        return [row[1] for row in self._matching()] if records is None else records
 
     def _rows(self) -> list[Row]:
         """Return the rows that are asked for, in order."""
@@ -454,12 +486,9 @@ class Query(QueryBuilder[T]):
         stop = min(self._stop, self._start + count)
         if self._is_plain or self._has_rows:
             records = self._records(self._start, stop)
-            if records is None:
-                rows = self._window(self._start, stop, is_cut=True)[0]
-            elif self._selection is None:
-                return copies(self._store, records)
-            else:
-                rows = [(0, record, True) for record in records]
+            if records is not None:
+                return self._of_records(records)
+            rows = self._window(self._start, stop, is_cut=True)[0]
             return given(self._store, rows, self._selection)
         return made(self, self._start, stop)[0]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from memdb.errors import QueryError
 from memdb.query._distinct import first_places
@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from memdb._store import Store
     from memdb.query._query import Query
     from memdb.query._selection import Selection
+
+_ENDLESS: Final = 2**62
 
 
 def given(store: Store, rows: list[Row], selection: Selection | None = None) -> list[Any]:
@@ -49,7 +51,11 @@ def made(query: Query[Any], start: int, stop: int) -> tuple[list[Any], int]:
     if not query._is_distinct:
         rows, found = query._window(start, stop)
         return given(store, rows, selection), found
-    rows = query._window(0, 2**62)[0]
+    found_records = query._records(0, _ENDLESS)
+    if found_records is None:
+        rows = query._window(0, _ENDLESS)[0]
+    else:
+        rows = [(0, record, True) for record in found_records]
     records = [row[1] for row in rows]
     if selection is None:
         places = first_places([records], len(records))
@@ -82,7 +88,7 @@ def _grouped(query: Query[Any], start: int, stop: int) -> tuple[list[Any], int]:
     selection = query._selection or query._grouped_selection()
     assert selection is not None
     names = dict(zip(selection.names, selection.values, strict=True))
-    records = [row[1] for row in query._matching()]
+    records = query._found()
     groups = Groups(query._group or (), records, store, names)
     if query._having is not None:
         groups.keep(query._having)
