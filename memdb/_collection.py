@@ -310,6 +310,9 @@ class Collection(Generic[T]):
             DuplicateIdentityError: A record with this ``id`` is there already.
             ReadOnlyError, ClosedError: The database can't be written.
             WriteError: The disk refused; nothing was changed.
+            DuplicateKeyError: Another record has the same key in a unique index.
+            IndexKeyError: A key of the record can't be one.
+            TransactionError: A unique index was added or dropped at the same time; try again.
 
         Cost: O(1), one encoding, one copy into the mapped file; one sync when ``"synced"``.
         """

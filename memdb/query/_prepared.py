@@ -304,10 +304,11 @@ class _Preparation(Generic[T]):
             shape = Shape(self._expression, order, what, what == "rows" and not is_whole)
             is_bounded = store.cache_limit is not None
             plan = make_plan(store, shape, has_parameters=True, is_bounded=is_bounded)
-            self._plans[what] = plan
             if plan.writer is None or not self._is_whole or not self._replace(plan, what):
                 source = _general_source(self._calls[what].function.__name__)
                 self._calls[what].replace(source, {}, {}, None)
+            # Last: after an interrupt all of this is done again.
+            self._plans[what] = plan
             return plan
 
     def _replace(self, plan: Plan, what: What) -> bool:
