@@ -174,6 +174,10 @@ class HashIndex(IndexDeclaration):
     Raises:
         ConfigError: That can't be an index.
 
+    Note:
+        `__hash__` and `__eq__` of keys of own classes run while changes wait for them; they must
+        not change the database.
+
     Example:
         >>> HashIndex("first_name", "last_name", name="full_name", unique=True)
         HashIndex('first_name', 'last_name', name='full_name', unique=True)
