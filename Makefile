@@ -5,6 +5,8 @@ RUN := $(VENV)/bin/python
 DEMO_ARGS ?=
 BENCH_ARGS ?=
 TEST_ARGS ?=
+# A worker for each processor; one that has nothing left takes tests from another.
+PYTEST := $(RUN) -m pytest -n auto --dist worksteal
 
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 export PIP_ROOT_USER_ACTION = ignore
@@ -19,7 +21,7 @@ demo: $(VENV)/with-demo  ## load airports and flights, kill a writer, show what 
 	$(RUN) -m benchmark.demo $(DEMO_ARGS)
 
 test: $(VENV)/with-test  ## the tests, in a few minutes
-	$(RUN) -m pytest $(TEST_ARGS)
+	$(PYTEST) $(TEST_ARGS)
 
 check: format lint types slow doctest docs smoke  ## all that CI does besides demo and test
 
@@ -39,7 +41,7 @@ types: $(VENV)/with-check $(VENV)/with-test $(VENV)/with-bench $(VENV)/with-demo
 	$(RUN) -m mypy
 
 slow: $(VENV)/with-test  ## the tests that "make test" leaves out
-	$(RUN) -m pytest -m slow
+	$(PYTEST) -m slow
 
 doctest: $(VENV)/with-test
 	$(RUN) -m pytest --doctest-modules memdb

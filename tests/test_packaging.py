@@ -173,7 +173,8 @@ def test_wheel_works_in_an_empty_environment(tmp_path: Path) -> None:
     _run(python, "-m", "pip", "install", "--quiet", wheel)
 
     assert names == expected
-    shown = _run(python, "-c", _ROUND_TRIP, tmp_path / "people.memdb", cwd=tmp_path)
+    # Isolated: PYTHONPATH may name the checkout.
+    shown = _run(python, "-I", "-c", _ROUND_TRIP, tmp_path / "people.memdb", cwd=tmp_path)
     assert shown.startswith("Eric ")
     assert "site-packages" in shown
 

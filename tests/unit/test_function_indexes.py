@@ -21,6 +21,7 @@ from memdb import F, HashIndex, P, SetIndex, SortedIndex, _index_set, case, coun
 from memdb._scan import matching
 from memdb.errors import ConfigError, DuplicateKeyError, IndexKeyError, QueryError
 from memdb.query import Expression, _aggregating, compile_condition
+from tests.support.labels import label_of
 
 
 @dataclass
@@ -127,7 +128,7 @@ def expected(collection: Any, matches: Callable[[Person], bool]) -> list[Person]
 # -- conditions
 
 
-@pytest.mark.parametrize("found", CASES, ids=lambda found: repr(found[0]))
+@pytest.mark.parametrize("found", CASES, ids=lambda found: label_of(found[0]))
 @pytest.mark.parametrize("cache", ["all", "none"])
 def test_conditions(found: Case, cache: str) -> None:
     """Each way of asking gives what a loop over the function does, generated or not."""
@@ -147,7 +148,7 @@ def test_conditions(found: Case, cache: str) -> None:
             assert query.prepare()() == wanted
 
 
-@pytest.mark.parametrize("found", CASES, ids=lambda found: repr(found[0]))
+@pytest.mark.parametrize("found", CASES, ids=lambda found: label_of(found[0]))
 def test_conditions_in_transactions(db: memdb.Database, people: Any, found: Case) -> None:
     """A transaction sees what it has changed, by the function as well."""
     condition, matches = found

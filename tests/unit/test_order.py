@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 
 from memdb.indexes import ABSENT, HIGHEST, Bounds, bounds, descending, family_name, sort_key
+from tests.support.labels import label_of
 
 BERLIN = ZoneInfo("Europe/Berlin")
 EAST = timezone(timedelta(hours=5))
@@ -305,7 +306,7 @@ def test_startswith_of_others() -> None:
         np.float32(0.1),
         np.datetime64("2020-01-01"),
     ],
-    ids=repr,
+    ids=label_of,
 )
 def test_operands_that_have_no_interval(operand: Any) -> None:
     """Values that compare in a way of their own can't be served, alone or as an end."""

@@ -18,6 +18,7 @@ from memdb import F
 from memdb.errors import QueryError
 from memdb.query import count_
 from memdb.query._reducing import greatest, least, mean, total
+from tests.support.labels import label_of
 
 
 @dataclass
@@ -280,7 +281,7 @@ class TestReductions:
     @pytest.mark.parametrize(
         "values",
         [["a"], ["a", 1], [1, "a"], [[1]], [(1,)], [b"a"], [Decimal(1), 0.5], [{}], [object()]],
-        ids=repr,
+        ids=label_of,
     )
     def test_refused(self, values: list[Any]) -> None:
         """What can't be added is refused with the types."""

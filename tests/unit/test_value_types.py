@@ -26,6 +26,7 @@ from memdb.serializers import MAX_DEPTH, by_name, get_serializer, shape_of
 from memdb.serializers._enums import is_by_name, member_of, name_of
 from memdb.serializers._exact import ExactTier
 from tests.support.exact import assert_exact
+from tests.support.labels import label_of
 from tests.support.python import CACHES_UNNAMED_FLAGS, PICKLES_ENUMS_BY_VALUE
 
 SPECS = ("binary", "msgpack", "json", "pickle")
@@ -229,7 +230,7 @@ def test_a_structure_is_copied() -> None:
         (np.void(b"abc"), "dtype void24 is not supported"),
         (np.longdouble(1), "is not supported. Use one of"),
     ],
-    ids=repr,
+    ids=label_of,
 )
 def test_refused_arrays(value: Any, message: str) -> None:
     """What NumPy has and could not come back is refused with path, type and what to do."""
