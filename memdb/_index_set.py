@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from memdb._claims import Claims
 from memdb._index_building import Entries, KeyChange, apply, comparable
 from memdb._index_functions import query_shape, refuse_hidden
 from memdb._index_uniques import UniqueKeys
@@ -99,6 +100,7 @@ class IndexSet(UniqueKeys):
         uniques: Name -> unique index, in the order of claims; all or none.
         claimed: The unique indexes, in the order of claims. Another list after each change of
             these, by which a write that began before knows.
+        nothing_claimed: The claims of a record that has no key in any of these.
         token: Another object after each change of any index, for the generated insert.
         partials: Those that have a condition.
         plans: What was compiled, by the shape of the query; see `renew`.
@@ -210,12 +212,14 @@ class IndexSet(UniqueKeys):
         is_checked = any([each.is_checked_always for each in all_bound])
         is_checked = is_checked or (bool(bound) and self._exact_start is None)
         is_strict = is_checked or bool(claimed)
+        nothing = Claims(claimed, ())
         token = object()
         partials = [each for each in all_bound if each.declaration.where is not None]
         # No call from here on, so that an interrupt finds all of it done or nothing.
         self._store.query_shape = shape
         self._bound = bound
         self.claimed = claimed
+        self.nothing_claimed = nothing
         self.token = token
         self.is_checked = is_checked
         self.is_strict = is_strict

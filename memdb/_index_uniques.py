@@ -26,6 +26,7 @@ class UniqueKeys(IndexBuilding):
     _exact_start: bytes | None
     uniques: dict[str, UniqueEntries]
     claimed: list[BoundIndex]
+    nothing_claimed: Claims
     is_strict: bool
 
     def renew(self) -> None:
@@ -85,9 +86,10 @@ class UniqueKeys(IndexBuilding):
         Raises:
             IndexKeyError: A key can't be one, in any of the indexes.
         """
-        indexes = self.claimed
+        # Read before the indexes: if one is added after it, the claims are those of before.
+        indexes, nothing = self.claimed, self.nothing_claimed
         if not self._bound:
-            return Claims(indexes, ())
+            return nothing
         is_exact = self._exact_start is None or payload[:1] == self._exact_start
         try:
             claims = []
@@ -113,10 +115,11 @@ class UniqueKeys(IndexBuilding):
             records, payloads: As for `claims`.
             identities: Of the records, none where they have none yet.
         """
+        if not self._bound:
+            return []
         wanted = list(zip(records, payloads, identities or repeat(None), strict=False))
         if not self.is_strict:
-            exact = self._exact_start if self._bound else None
-            wanted = [each for each in wanted if each[1][:1] == exact]
+            wanted = [each for each in wanted if each[1][:1] == self._exact_start]
         claims = [self.claims(*each) for each in wanted]
         return claims if self.claimed else []
 
