@@ -20,6 +20,8 @@ from tests.support.markdown import ROOT
 _CONTEXT = multiprocessing.get_context("forkserver")
 _CONTEXT.set_forkserver_preload(["memdb", "tests.crash.children"])
 TIMEOUT_S = 60
+# A shell that runs the tests in the background lets them ignore Ctrl-C, which children inherit.
+_TAKE_CTRL_C = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
 
 
 class Child:
@@ -125,7 +127,7 @@ def in_fork(function: Callable[[], Any]) -> Any:
 def start_script(code: str, *arguments: object) -> subprocess.Popen[str]:
     """Start Python source in a fresh interpreter, which ends as programs do (atexit and all)."""
     return subprocess.Popen(
-        [sys.executable, "-c", code, *map(str, arguments)],
+        [sys.executable, "-c", _TAKE_CTRL_C + code, *map(str, arguments)],
         cwd=ROOT,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
