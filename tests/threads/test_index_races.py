@@ -678,3 +678,74 @@ def test_a_commit_that_finds_a_record_not_to_be_as_its_class(
 
     # In a child, which is ended if it hangs with the lock.
     assert (5, [1], 1, []) == in_fork(change)
+
+
+class _FirstLook(dict[str, Any]):
+    """No indexes, for whoever looks whether there are any; then something happens."""
+
+    happens: Callable[[], object]
+
+    def __bool__(self) -> bool:
+        happens, self.happens = self.happens, lambda: None
+        happens()
+        return False
+
+
+@pytest.mark.parametrize("way", ["insert", "insert_many", "put", "update", "transaction"])
+@pytest.mark.parametrize("kind", ["unique", "plain"])
+def test_the_first_index_comes_while_a_write_makes_no_keys(kind: str, way: str) -> None:
+    """A write that found no index is refused when a unique one was added before it ended."""
+    with memdb.open(None) as db:
+        items = db.collection(Item)
+        items.insert_many([Item(0, "a"), Item(1, "b")])
+        before = list(items)
+        indexes = items._store.indexes
+        added: list[bool] = []
+
+        def add() -> None:
+            added.append(True)
+            in_thread(
+                lambda: items.indexes.add(memdb.HashIndex("s", unique=kind == "unique", name="s"))
+            )
+
+        looked = _FirstLook()
+        looked.happens = add
+        indexes._bound = looked
+        writes: dict[str, Callable[[], object]] = {
+            "insert": lambda: items.insert(Item(7, "a", id=9)),
+            "insert_many": lambda: items.insert_many([Item(7, "a"), Item(8, "c")]),
+            "put": lambda: items.put(Item(7, "a", id=2)),
+            "update": lambda: items.update(2, s="a"),
+            "transaction": lambda: in_transaction(db, lambda: items.insert(Item(7, "a"))),
+        }
+        if kind == "unique":
+            with pytest.raises((memdb.TransactionError, memdb.DuplicateKeyError)):
+                writes[way]()
+        else:
+            writes[way]()
+
+        assert added
+        assert (before == list(items)) is (kind == "unique")
+        expected = [item.id for item in items if item.s == "a"]
+        assert expected == items.where(F.s == "a").ids()
+        assert [] == db.check()
+
+
+def in_transaction(db: memdb.Database, work: Callable[[], object]) -> None:
+    """Do something in a transaction."""
+    with db.transaction():
+        work()
+
+
+def test_no_more_plans_are_kept_than_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many shapes are asked, the memory of their plans is bounded."""
+    monkeypatch.setattr(_plans, "_MOST_PLANS", 5)
+    with memdb.open(None) as db:
+        items = db.collection(Item, indexes=[memdb.HashIndex("a")])
+        items.insert_many([Item(n % 3) for n in range(9)])
+        condition = F.a == 1
+        for number in range(1, 20):
+            condition = condition & (F.id != 100 + number)
+
+            assert 3 == len(items.where(condition).all())
+            assert 0 < len(items._store.indexes.plans) <= 5
