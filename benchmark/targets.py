@@ -11,6 +11,9 @@ from benchmark.timing import Series
 _US = 1_000
 _MS = 1_000_000
 
+# The workloads of joins, which have targets of their own.
+_JOINS = ("query_joins", "query_foreign", "query_top_joined", "query_rooms", "query_heavy")
+
 # Of the rate of sqlite3, where more is asked than three times.
 _TIMES_SQLITE = dict.fromkeys(
     ("ListWhere", "ListList", "ListListReversed", "ListListList", "ListRange", "Or"), 10.0
@@ -33,7 +36,9 @@ def judge(workload: str, found: list[Series]) -> Iterator[Verdict]:
     for form in FORMS:
         if form in median:
             yield from _against_peers(workload, form, median)
-    if workload.startswith("query_"):
+    if workload.startswith(_JOINS):
+        yield from _joins(workload, {each.contender: min(each.values) for each in found})
+    elif workload.startswith("query_"):
         yield from _queries(workload, found)
         yield from _upkeep(workload, {each.contender: min(each.values) for each in found})
     if workload == "open_clean":
@@ -112,6 +117,27 @@ def _queries(workload: str, found: list[Series]) -> Iterator[Verdict]:
             rate = least[f"{shape}: memdb reversed"] / prepared
             target = f"{shape}: conditions reversed within 10%"
             yield Verdict(workload, target, f"{rate:.2f}x", 1 / 1.1 <= rate <= 1.1)
+
+
+def _joins(workload: str, least: dict[str, float]) -> Iterator[Verdict]:
+    """Hold each shape with joins against the loop and sqlite3, and each count against its rows."""
+    is_copying = workload.endswith("_copied")
+    for name, prepared in least.items():
+        shape, _, who = name.rpartition(": ")
+        if who != "memdb prepared":
+            continue
+        rate = prepared / least[f"{shape}: loop"]
+        target = f"{shape}: prepared within 1.3x of the loop"
+        yield Verdict(workload, target, f"{rate:.2f}x", rate <= 1.3)
+        if not is_copying:  # Rows of sqlite3 are no copies of records.
+            rate = least[f"{shape}: sqlite3"] / prepared
+            target = f"{shape}: at least 3x the rate of sqlite3"
+            yield Verdict(workload, target, f"{rate:.2f}x", rate >= 3)
+        listed = f"{shape.removeprefix('Count_')}: memdb prepared"
+        if shape.startswith("Count_") and listed in least:
+            rate = least[listed] / prepared
+            target = f"{shape}: at least 2x the rate of its rows"
+            yield Verdict(workload, target, f"{rate:.2f}x", rate >= 2)
 
 
 def _upkeep(workload: str, least: dict[str, float]) -> Iterator[Verdict]:

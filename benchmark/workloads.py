@@ -19,8 +19,9 @@ from benchmark.codecs import codec_contenders
 from benchmark.migration import migration_contenders
 from benchmark.ours import FORMS, KEYED_FORMS, open_store
 from benchmark.peers.floor import DictContender, SyncLoopContender
+from benchmark.queries import concurrent, upkeep
 from benchmark.queries import rounds as query_rounds
-from benchmark.queries import upkeep
+from benchmark.queries import rounds_joins as join_rounds
 from benchmark.records import Item, ItemStruct, KeyedItem, KeyedStruct
 from benchmark.stores import Store, StoreContender
 from benchmark.timing import Contender, Series, run_rounds
@@ -209,7 +210,9 @@ _WORKLOADS: dict[str, Callable[[int], list[Contender]]] = {
 WHOLE: dict[str, Callable[[int, int], list[Series]]] = {
     **fresh.WORKLOADS,
     **query_rounds.WORKLOADS,
+    **join_rounds.WORKLOADS,
     **upkeep.WORKLOADS,
+    **concurrent.WORKLOADS,
 }
 
 

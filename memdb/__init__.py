@@ -17,6 +17,7 @@ Person(name='Eric', born=2014, id=1)
 from memdb._collection import Collection, KeyedCollection, PutResult, Version
 from memdb._config import Config
 from memdb._database import Database, open
+from memdb._foreign_keys import ForeignKey
 from memdb._index_declarations import ColumnIndex, HashIndex, SetIndex, SortedIndex
 from memdb._indexes import Indexes
 from memdb._migration import CollectionMigration, MigrationResult
@@ -34,6 +35,7 @@ from memdb.errors import (
     FailedError,
     FileMissingError,
     FilePermissionError,
+    ForeignKeyError,
     ForkedError,
     IdentityError,
     IndexKeyError,
@@ -79,6 +81,8 @@ __all__ = [
     "FileMissingError",
     "FilePermissionError",
     "Finding",
+    "ForeignKey",
+    "ForeignKeyError",
     "ForkedError",
     "FormSchema",
     "HashIndex",

@@ -16,6 +16,8 @@ from memdb._declaration import CollectionSettings, Declaration, Upgrade
 from memdb._engine import Engine
 from memdb._index_declarations import IndexDeclaration
 from memdb._migration import MigrationResult, migrate
+from memdb._reference_checks import dangling
+from memdb._references import connect
 from memdb._scan import misplaced
 from memdb._statistics import DatabaseStats, collection_stats
 from memdb._transaction import TransactionScope
@@ -230,7 +232,7 @@ class Database:
             return collection
         store = declaration.make_store(self._engine)
         collection = make_collection(store)
-        self._engine.stores[name] = store
+        connect(self._engine, store)
         self._collections[name] = collection, declaration
         return collection
 
@@ -350,6 +352,11 @@ class Database:
                 Finding(log.end, f"{store.name}: the index {name!r} {fault}")
                 for name, fault in store.indexes.faults().items()
             ]
+            # In a transaction, references may lead to what it has not committed yet.
+            if self._engine.current() is None:
+                findings += [
+                    Finding(log.end, f"{store.name}: {fault}") for fault in dangling(store)
+                ]
             if store.key is not None:
                 findings += misplaced(store, store.key, pointers["offset"].tolist(), slots)
         return findings

@@ -6,9 +6,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, TypedDict, get_origin, is_typeddict
 
+from memdb._foreign_keys import declared_keys, with_key_indexes
 from memdb._index_declarations import IndexDeclaration
 from memdb._members import Member, Members, member_shapes
 from memdb._natural_key import NaturalKey, field_names
+from memdb._references import Reference
+from memdb._referring_store import ReferringStore
 from memdb._store import Store
 from memdb.errors import ConfigError, RecordTypeError, shown
 from memdb.serializers import Evolution, Serializer, Shape, get_serializer
@@ -158,7 +161,11 @@ class Declaration:
             Member(part, tag, serializer, config.cloner, evolution.version) for part, tag in parts
         ]
         limits = {"all": None, "none": 0}
-        return Store(
+        foreign = declared_keys(
+            self.name, [part for part, _ in parts], () if key is None else key.fields
+        )
+        cls = ReferringStore if any([each.is_checked for each in foreign]) else Store
+        store = cls(
             engine,
             self.name,
             Members(shape, members),
@@ -167,8 +174,13 @@ class Declaration:
             evolution=evolution,
             cache_limit=config.cache if isinstance(config.cache, int) else limits[config.cache],
             has_identity_index=self.identity_index is not False,
-            indexes=[index.bind(shape, self.name) for index in self.indexes],
+            indexes=[
+                index.bind(shape, self.name) for index in with_key_indexes(self.indexes, foreign)
+            ],
         )
+        store.references = tuple([Reference(store, each) for each in foreign])
+        store.checked = tuple([each for each in store.references if each.is_checked])
+        return store
 
     def _natural_key(
         self, engine: Engine, shapes: list[Shape], entry: Mapping[str, Any] | None

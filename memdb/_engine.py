@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from memdb._insertion import Insertion
     from memdb._members import Member
     from memdb._store import Store
-    from memdb._transaction import Transaction
+    from memdb._transaction import Net, Transaction
 
 R = TypeVar("R")
 
@@ -37,6 +37,8 @@ class Engine:
         is_publishing: A commit of several versions is being made visible. A reader that finds
             it set after it has looked a slot up looks again under the lock, so that it sees
             each commit wholly or not at all.
+        refuse_dangling: Raises for a transaction and its changes if foreign keys do not hold;
+            None while no collection has any that are checked.
     """
 
     def __init__(self, log: Log, config: Config, mode: str) -> None:
@@ -46,6 +48,7 @@ class Engine:
         self.stores: dict[str, Store] = {}
         self.transaction: Transaction | None = None
         self.is_publishing = False
+        self.refuse_dangling: Callable[[Transaction, list[Net]], None] | None = None
         self.is_synced = config.durability == "synced" and mode != "r"
         # A token and not the transaction, which a context would keep alive, engine and all.
         self._current: ContextVar[object] = ContextVar("transaction", default=None)
@@ -99,7 +102,7 @@ class Engine:
 
     def begin(self, transaction: Transaction) -> None:
         """Give the turn to a transaction, once nobody else has it."""
-        self._current.set(transaction.token)
+        self.adopt(transaction)
         while True:
             with self.log.lock:
                 self.log.raise_if_unusable()
@@ -107,6 +110,10 @@ class Engine:
                     self.transaction = self.log.gate = transaction
                     return
             self.wait_for_turn()
+
+    def adopt(self, transaction: Transaction) -> None:
+        """Let the calling context belong to a transaction, if it did not."""
+        self._current.set(transaction.token)
 
     def end(self, transaction: Transaction) -> None:
         """Take the turn back, if the transaction has it; doing it twice is as good as once."""

@@ -195,8 +195,12 @@ class Insertion(Records):
 
     # -- one version ---------------------------------------------------------------------
 
-    def autocommit(self, action: Callable[[], R]) -> R:
+    def autocommit(self, action: Callable[[], R], records: Sequence[Any]) -> R:
         """Run ``action`` as `Engine.autocommit` does, with unique indexes that are built.
+
+        Args:
+            action: What is run.
+            records: What it writes; here nobody looks at them, see `ReferringStore`.
 
         Raises:
             DuplicateKeyError: A key that it claims is another record's.
@@ -293,7 +297,7 @@ class Insertion(Records):
             self.commit_one(self.checked_next(number), payload, member, Kind.INSERTED, claims)
             return number
 
-        return self.autocommit(action)
+        return self.autocommit(action, [record])
 
     def _insert_keyed(self, key: NaturalKey, record: Any, member: Member) -> Any:
         identity = key.of(record)
@@ -315,7 +319,7 @@ class Insertion(Records):
                     return True
                 return False
 
-            if self.autocommit(action):
+            if self.autocommit(action, [record]):
                 return identity
 
     def _is_as_planned(self, key: NaturalKey, plan: _Plan) -> bool:
@@ -429,7 +433,9 @@ class Insertion(Records):
                     for number, state in zip(numbers, states, strict=False):
                         transaction.write(self, number, state)
                 return numbers
-            return self.autocommit(lambda: self._commit_many(explicit, payloads, members, claims))
+            return self.autocommit(
+                lambda: self._commit_many(explicit, payloads, members, claims), records
+            )
 
     def _insert_many_keyed(
         self, key: NaturalKey, records: list[Any], members: list[Member]
@@ -457,7 +463,7 @@ class Insertion(Records):
                     return True
                 return False
 
-            if self.autocommit(action):
+            if self.autocommit(action, records):
                 return identities
 
     def _members_of(self, records: list[Any]) -> list[Member]:

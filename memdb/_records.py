@@ -22,6 +22,7 @@ from memdb.storage import Array, Kind
 if TYPE_CHECKING:
     from memdb._engine import Engine
     from memdb._index_set import IndexSet
+    from memdb._references import Reference
 
 
 class Horizon:
@@ -57,6 +58,10 @@ class Records:
         cache_limit: The most entries, or None.
         identities: Number -> slot of the live version.
         collection_id: Number in the catalogue, 0 until the first write.
+        references: The foreign keys of the collection.
+        checked: Those of them that are checked.
+        referrers: The foreign keys, of all collections that were asked for, that are checked and
+            lead here.
         on_untyped: Called once, when `decoding.is_typed` becomes False; by any thread, in the
             middle of a reading, and before what is read is there.
     """
@@ -64,6 +69,9 @@ class Records:
     on_untyped: Callable[[], None] | None = None
 
     indexes: IndexSet
+    references: tuple[Reference, ...] = ()
+    checked: tuple[Reference, ...] = ()
+    referrers: tuple[Reference, ...] = ()
 
     def __init__(
         self,
@@ -211,7 +219,7 @@ class Records:
             return None, 0
         try:
             if not slot:
-                found = self._shared(number)
+                found = self.shared(number)
                 return (None if found is None else key.encode(key.of(found[0]))), 0
             # What readers share they may have changed: what the file says is asked of the file.
             record = None if self.cloner.is_sharing else self.cache.get(number)
@@ -240,7 +248,7 @@ class Records:
             return self._read_by_key(self.key, identity)
         if type(identity) is not int:
             return None
-        return self._given(self._shared(identity))
+        return self._given(self.shared(identity))
 
     def _read_by_key(self, key: NaturalKey, identity: object) -> Any:
         try:
@@ -248,7 +256,7 @@ class Records:
         except IdentityError:
             return None
         for number in key.numbers(encoded):
-            found = self._shared(number)
+            found = self.shared(number)
             if found is not None and key.is_of(found[0], encoded):
                 return self._given(found)
         return None
@@ -259,8 +267,11 @@ class Records:
         record, is_kept = found
         return self.cloner.clone(record) if is_kept else record
 
-    def _shared(self, number: int) -> tuple[Any, bool] | None:
-        """Return a record and whether the cache has it too; None when there is none."""
+    def shared(self, number: int) -> tuple[Any, bool] | None:
+        """Return a record and whether the cache has it too; None when there is none.
+
+        It must not be changed, nor given to anybody who might.
+        """
         engine = self.engine
         log = engine.log
         if engine.transaction is not None:

@@ -55,15 +55,39 @@ def take_snapshot(store: Records) -> Snapshot:
 
     Cost: O(records), vectorised.
     """
+    return take_snapshots([store])[store]
+
+
+def take_snapshots(stores: Sequence[Records]) -> dict[Any, Snapshot]:
+    """Return the records of several collections of one database as of one commit."""
+    engine = stores[0].engine
+    engine.log.raise_if_closed()
+    with engine.log.lock:
+        arrays = [store.identities.arrays() for store in stores]
+        version = engine.log.next_slot
+    return {
+        store: _snapshot(store, numbers, slots, version)
+        for store, (numbers, slots) in zip(stores, arrays, strict=True)
+    }
+
+
+def snapshot_of(store: Records, numbers: Sequence[int]) -> Snapshot:
+    """Return those of some records that are there, and all that the transaction changed."""
     engine = store.engine
     engine.log.raise_if_closed()
-    transaction = engine.current()
+    wanted = np.unique(np.array(numbers, "<i8"))
     with engine.log.lock:
-        numbers, slots = store.identities.arrays()
+        slots = np.fromiter(map(store.identities.find, wanted.tolist()), "<i8", len(wanted))
         version = engine.log.next_slot
+    is_there = slots != 0
+    return _snapshot(store, wanted[is_there], slots[is_there], version)
+
+
+def _snapshot(store: Records, numbers: Array, slots: Array, version: int) -> Snapshot:
     if store.key is not None:
         order = np.argsort(slots)
         numbers, slots = numbers[order], slots[order]
+    transaction = store.engine.current()
     changes = transaction.changes(store) if transaction is not None else {}
     return Snapshot(numbers, slots, version, changes)
 
@@ -170,12 +194,14 @@ def rows_of(parts: Iterable[Part]) -> Iterator[Row]:
     return (row for part in parts for row in zip(*part, strict=True))
 
 
-def matching(store: Records, condition: Condition) -> Iterator[Row]:
-    """Give the records that match, in the order of `Snapshot`.
+def matching(
+    store: Records, condition: Condition, snapshot: Snapshot | None = None
+) -> Iterator[Row]:
+    """Give the records that match, in the order of `Snapshot`, of one or of now.
 
     The user's own callable gets a copy, so that nothing it does to it is ever seen.
     """
-    parts = scan(store, _narrowed(store, condition))
+    parts = scan(store, _narrowed(store, condition) if snapshot is None else snapshot)
     if condition.matches_all:
         return rows_of(parts)
     if condition.needs_copy:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from memdb._decoding import locate
 from memdb._insertion import Insertion
 from memdb._members import Member
+from memdb._reference_checks import follow, present_identities
 from memdb._scan import present, take_snapshot
-from memdb._transaction import DELETED, Written
+from memdb._transaction import DELETED, TransactionScope, Written
 from memdb.errors import DamageError, EncodeError
 from memdb.storage import Kind, empty_pointers
 
@@ -131,7 +133,7 @@ class Store(Insertion):
             self.commit_one(number, payload, member, Kind.UPDATED, claims)
             return True
 
-        return self.autocommit(action)
+        return self.autocommit(action, [record])
 
     def rewrite(self, states: list[tuple[int, int, bytes, Member]]) -> int:
         """Write the same records in their present form, as one commit; see `migrate`.
@@ -163,8 +165,15 @@ class Store(Insertion):
     # -- delete --------------------------------------------------------------------------
 
     def delete(self, identity: object) -> None:
-        """Delete a record."""
+        """Delete a record, and do with those that refer to it what their keys say."""
         self.refuse_borrowed()
+        if self.referrers:
+            with TransactionScope(self.engine):
+                found = self.find_number(identity)
+                if not found:
+                    raise self.not_found(identity)
+                self.delete_many([found], [identity])
+            return
         transaction = self.engine.current()
         if transaction is not None:
             with transaction.lock:
@@ -180,13 +189,32 @@ class Store(Insertion):
 
             def action(number: int = number, slot: int = slot) -> bool:
                 # Another thread may have changed it since, and given the number to another key.
-                if self.identities.find(number) != slot:
+                if self.identities.find(number) != slot or self.referrers:
                     return False
                 self._delete_one(number)
                 return True
 
             if self.engine.autocommit(action):
                 return
+            if self.referrers:
+                # A collection whose keys lead here was asked for just now.
+                return self.delete(identity)
+
+    def delete_many(self, numbers: Iterable[int], identities: Sequence[Any]) -> None:
+        """Delete records that are there, in the calling context's transaction.
+
+        Args:
+            numbers: Theirs.
+            identities: Theirs too, as far as they can be told.
+        """
+        self.refuse_borrowed()
+        transaction = self.engine.current()
+        assert transaction is not None
+        with transaction.lock:
+            for number in numbers:
+                transaction.write(self, number, DELETED)
+            if self.referrers:
+                follow(transaction, self, identities)
 
     def _delete_one(self, number: int) -> None:
         """Append a deletion and make it visible; the lock is held and the gate is open."""
@@ -202,6 +230,11 @@ class Store(Insertion):
     def clear(self) -> int:
         """Delete every record as one commit and return how many there were."""
         self.refuse_borrowed()
+        if self.referrers:
+            with TransactionScope(self.engine):
+                numbers = present(self, take_snapshot(self))
+                self.delete_many(numbers, present_identities(self, numbers))
+            return len(numbers)
         transaction = self.engine.current()
         if transaction is not None:
             with transaction.lock:
@@ -216,6 +249,8 @@ class Store(Insertion):
 
         def action() -> int:
             numbers = list(self.identities)
+            if self.referrers:
+                return -1
             if numbers:
                 pointers = empty_pointers(len(numbers))
                 pointers["identity"] = numbers
@@ -225,4 +260,5 @@ class Store(Insertion):
                 self.indexes.discard_all()
             return len(numbers)
 
-        return self.engine.autocommit(action)
+        count = self.engine.autocommit(action)
+        return self.clear() if count < 0 else count

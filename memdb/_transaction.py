@@ -10,6 +10,7 @@ import numpy as np
 
 from memdb._claims import Claims, Taken
 from memdb.errors import TransactionError
+from memdb.indexes import HashEntries
 from memdb.storage import POINTER_DTYPE, Kind, checksum32
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from memdb._insertion import Insertion
     from memdb._members import Member
     from memdb._records import Records
+    from memdb._references import Reference
 
 
 class Written(NamedTuple):
@@ -36,7 +38,7 @@ class Deleted(NamedTuple):
 
 Change = Written | Deleted
 # Insertion, number, state, and what the version does.
-_Net = tuple["Insertion", int, Change, Kind]
+Net = tuple["Insertion", int, Change, Kind]
 
 DELETED = Deleted()
 
@@ -63,6 +65,10 @@ class Transaction:
         self.over.acquire()
         self._layers: list[dict[tuple[Insertion, int], Change]] = [{}]
         self._next_identities: dict[Insertion, int] = {}
+        # Of collections with checked foreign keys: what was written, in order and perhaps dropped
+        # since, and until where it was taken into the entries of `pending`.
+        self._written: dict[Insertion, list[int]] = {}
+        self._pending: dict[Reference, tuple[HashEntries, int]] = {}
 
     def find(self, store: Records, number: int) -> Change | None:
         """Return the state that a record was given here, None if it was not changed."""
@@ -82,6 +88,25 @@ class Transaction:
                 for (changed, number), change in layer.items()
                 if changed is store
             }
+
+    def pending(self, reference: Reference) -> HashEntries:
+        """Return the records that were written here, by what they refer to; `lock` is held.
+
+        Cost: O(what was written since the last time), so that each of many deletions need not
+        look at everything.
+        """
+        store = reference.store
+        entries, seen = self._pending.get(reference) or (HashEntries(), 0)
+        written = self._written.get(store, [])
+        for number in dict.fromkeys(written[seen:]):
+            change = self.find(store, number)
+            if isinstance(change, Written):
+                record = change.member.codec.decode(change.payload, number)
+                entries.set(number, tuple(filter(_has_hash, reference.values_of(record))))
+            else:
+                entries.remove(number)
+        self._pending[reference] = entries, len(written)
+        return entries
 
     def next_identity(self, store: Insertion) -> int:
         """Return the identity that the next new record of the collection gets."""
@@ -104,6 +129,8 @@ class Transaction:
         with self._engine.log.lock:
             self._layers[-1][store, number] = change
             store.cache.pop(number, None)
+        if store.checked:
+            self._written.setdefault(store, []).append(number)
 
     def push(self) -> None:
         """Begin a savepoint."""
@@ -114,6 +141,9 @@ class Transaction:
         layer = self._layers.pop()
         if keep:
             self._layers[-1].update(layer)
+        else:
+            # What was written in between is as it was before.
+            self._pending.clear()
 
     @property
     def depth(self) -> int:
@@ -125,6 +155,7 @@ class Transaction:
 
         Raises:
             WriteError: The disk refused; nothing was changed.
+            ForeignKeyError: A record would refer to one that is not there.
         """
         engine, log = self._engine, self._engine.log
         stores = dict.fromkeys([store for store, _ in self._layers[0]])
@@ -132,6 +163,10 @@ class Transaction:
             store.indexes.build_uniques()
         # Before the lock, as it may decode; nobody else can write now.
         changes = self._net_changes()
+        if engine.refuse_dangling is not None:
+            # Whoever ends it may have come from another context.
+            engine.adopt(self)
+            engine.refuse_dangling(self, changes)
         with log.lock:
             if log.gate is not self:
                 log.raise_if_unusable()
@@ -167,15 +202,15 @@ class Transaction:
         return number, 0, len(payload), checksum, *ends
 
     @staticmethod
-    def _publish(changes: list[_Net], slot: int, stores: list[Insertion]) -> None:
+    def _publish(changes: list[Net], slot: int, stores: list[Insertion]) -> None:
         for offset, (store, number, change, _) in enumerate(changes):
             store.publish(number, 0 if change.payload is None else slot + offset)
         for store in stores:
             store.indexes.take_claims(_claims(store, changes))
 
-    def _net_changes(self) -> list[_Net]:
+    def _net_changes(self) -> list[Net]:
         """Return what differs from the state before, each record once."""
-        net: list[_Net] = []
+        net: list[Net] = []
         for (store, number), change in self._layers[0].items():
             slot = store.identities.find(number)
             if isinstance(change, Deleted):
@@ -188,7 +223,15 @@ class Transaction:
         return net
 
 
-def _claims(store: Insertion, changes: list[_Net]) -> list[tuple[int, Claims | None]]:
+def _has_hash(value: object) -> bool:
+    try:
+        hash(value)
+    except TypeError:
+        return False
+    return True
+
+
+def _claims(store: Insertion, changes: list[Net]) -> list[tuple[int, Claims | None]]:
     """Return what the records of one collection that were changed claim in unique indexes."""
     if not store.indexes.uniques:
         return []

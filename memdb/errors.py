@@ -22,6 +22,7 @@ A leaf module: all rooms may import it, it imports none of them.
     |   |   +-- DuplicateIdentityError     a live record has this identity already
     |   +-- IndexKeyError (ValueError)     an index can't make a key of a record
     |   +-- DuplicateKeyError (ValueError) a live record has this key of a unique index already
+    |   +-- ForeignKeyError (ValueError)   a reference to a record that is not there
     |   +-- ReadOnlyError (TypeError)      the mode allows no such change
     |   +-- WriteError (OSError)           the disk refused; nothing was changed
     |   |   +-- FailedError                an earlier sync failed; reopen to go on
@@ -244,6 +245,35 @@ class DuplicateKeyError(MemdbError, ValueError):
             other=other,
             identity=identity,
         )
+
+
+class ForeignKeyError(MemdbError, ValueError):
+    """A record refers to another one that is not there, or would not be there any more.
+
+    Attributes:
+        collection: Name of the collection of the record that refers.
+        identity: Of that record; None for a new record without one.
+        field: The field that refers.
+        target: Name of the collection that it refers to.
+        referred: The identity that it refers to.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        collection: str = "",
+        identity: Any = None,
+        field: str = "",
+        target: str = "",
+        referred: Any = None,
+    ) -> None:
+        super().__init__(message)
+        self.collection = collection
+        self.identity = identity
+        self.field = field
+        self.target = target
+        self.referred = referred
 
 
 class ReadOnlyError(MemdbError, TypeError):

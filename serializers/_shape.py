@@ -217,16 +217,19 @@ def strip(annotation: Any) -> Any:
 
     A type alias that contains itself says nothing: ``Any``.
     """
-    while True:
-        origin = typing.get_origin(annotation)
-        if origin in _QUALIFIERS:
-            annotation = typing.get_args(annotation)[0]
-        elif isinstance(annotation, typing.NewType):
-            annotation = annotation.__supertype__
-        elif _is_alias(origin or annotation):
-            annotation = _alias_value(annotation)
-        else:
-            return annotation
+    while (inner := unwrap(annotation)) is not annotation:
+        annotation = inner
+    return annotation
+
+
+def unwrap(annotation: Any) -> Any:
+    """Return an annotation without the outermost thing that `strip` takes off."""
+    origin = typing.get_origin(annotation)
+    if origin in _QUALIFIERS:
+        return typing.get_args(annotation)[0]
+    if isinstance(annotation, typing.NewType):
+        return annotation.__supertype__
+    return _alias_value(annotation) if _is_alias(origin or annotation) else annotation
 
 
 def is_union(annotation: Any) -> bool:

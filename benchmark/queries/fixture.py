@@ -1,8 +1,9 @@
 """The tables that the queries run over: the same rows in every run, on every machine.
 
 They come from a .NET cache's benchmarks, so the random numbers are those of .NET's ``Random``.
-Two things differ from the original. Identities begin at 1: ``id`` is ``i + 1``, every other field
-is computed from ``i``. And the cache's time of writing is a field, ``updated``.
+Two things differ from the original. Identities begin at 1: ``id`` is ``i + 1`` and a field that
+names another record is one more too; every other field is computed from ``i``. And the cache's
+time of writing is a field, ``updated``.
 """
 
 from __future__ import annotations
@@ -134,6 +135,14 @@ class Scored:
 
 
 @dataclass(frozen=True, slots=True)
+class Label:
+    """A row of the table that is joined to sorted pages."""
+
+    id: int
+    label: str
+
+
+@dataclass(frozen=True, slots=True)
 class Priced:
     """A row of the table with compound indexes; ``category`` of 10, ``segment`` of 100."""
 
@@ -161,6 +170,11 @@ def make_scored(count: int) -> list[Scored]:
     """Return ``count`` rows with scores in no order."""
     random = NetRandom(_SEED)
     return [Scored(i + 1, random.below(_INT_MAX)) for i in range(count)]
+
+
+def make_labels(count: int) -> list[Label]:
+    """Return the labels of so many scored rows: none is missing."""
+    return [Label(i + 1, "r") for i in range(count)]
 
 
 def make_priced(count: int) -> list[Priced]:
@@ -191,4 +205,4 @@ def _record(cls: type[Any], i: int, score: int) -> Any:
     ts = TIME_BASE + (i * 7919 % 10_000) * _HOUR_MS // 10_000
     key_a = 0 if i % 3 == 0 else 1 + i % 19
     key_b = 0 if i % 5 == 0 else 1 + i % 49
-    return cls(i + 1, ts, key_a, key_b, i % 2000, i % 500, score, ts)
+    return cls(i + 1, ts, key_a, key_b, i % 2000 + 1, i % 500 + 1, score, ts)

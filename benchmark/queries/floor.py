@@ -34,7 +34,8 @@ _by_id = attrgetter("id")
 _by_score = attrgetter("score")
 
 
-def _tied(row: Any) -> int:
+def tied(row: Any) -> int:
+    """Return the key of the bounded pages, which many rows share."""
     key: int = row.score % 8
     return key
 
@@ -128,7 +129,8 @@ def _list_list(group: int, tier: int) -> Rows:
     return [row for row in other.values() if row.group == group]
 
 
-def _list_list_list(group: int, band: int, lane: int) -> Rows:
+def list_list_list(group: int, band: int, lane: int) -> Rows:
+    """Return the items of three buckets, from the smallest."""
     groups = _by_group.get(group, _NONE)
     bands = _by_band.get(band, _NONE)
     lanes = _by_lane.get(lane, _NONE)
@@ -219,9 +221,10 @@ def _sort_bounded_list_list(group: int, tier: int) -> Rows:
     return rows[:20]
 
 
-def _sort_bounded_list_list_list(group: int, band: int, lane: int) -> Rows:
-    rows = _list_list_list(group, band, lane)
-    rows.sort(key=_tied)
+def tied_page(group: int, band: int, lane: int) -> Rows:
+    """Return the second page of these."""
+    rows = list_list_list(group, band, lane)
+    rows.sort(key=tied)
     return rows[20:40]
 
 
@@ -239,7 +242,7 @@ def _count_list_list(group: int, tier: int) -> int:
 
 
 def _count_list_list_list(group: int, band: int, lane: int) -> int:
-    return len(_list_list_list(group, band, lane))
+    return len(list_list_list(group, band, lane))
 
 
 def _count_list_range(group: int, low: int, high: int) -> int:
@@ -272,7 +275,7 @@ LOOPS: dict[str, Callable[..., Any]] = {
     "ListTwoArgWheres": _list_two_arg_wheres,
     "ListList": _list_list,
     "ListListReversed": _list_list,
-    "ListListList": _list_list_list,
+    "ListListList": list_list_list,
     "ListRange": _list_range,
     "ListKeySet": _list_key_set,
     "ListLastUpdated": _list_last_updated,
@@ -284,7 +287,7 @@ LOOPS: dict[str, Callable[..., Any]] = {
     "Sort_ListList": _sorted_list_list,
     "SortBounded": _sort_bounded,
     "SortBounded_ListList": _sort_bounded_list_list,
-    "ListListListSortBounded": _sort_bounded_list_list_list,
+    "ListListListSortBounded": tied_page,
     "Count_ListWhere": _count_list_where,
     "Count_ListList": _count_list_list,
     "Count_ListRange": _count_list_range,

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from operator import attrgetter
 from typing import Any
 
-from benchmark.queries.floor import Buckets, Rows, fill_buckets, fill_sorted
+from benchmark.queries.floor import Buckets, Rows, fill_buckets, fill_sorted, tied
 
 _by_key_a: Buckets = {}
 _by_key_b: Buckets = {}
@@ -22,11 +22,6 @@ _priced: dict[str, tuple[list[tuple[int, int]], list[int]]] = {}
 _NONE: dict[int, Any] = {}
 _by_id = attrgetter("id")
 _by_score = attrgetter("score")
-
-
-def _tied(row: Any) -> int:
-    key: int = row.score % 8
-    return key
 
 
 def load_records(records: Iterable[Any]) -> None:
@@ -67,13 +62,15 @@ def _window(after: int, key_a: int, key_b: int) -> Rows:
     return [row for row in ones.values() if row.key_b == key_b and row.updated > after]
 
 
-def _window_page(after: int, key_a: int, key_b: int) -> Rows:
+def window_page(after: int, key_a: int, key_b: int) -> Rows:
+    """Return the second page of the records in a window and two buckets."""
     rows = _window(after, key_a, key_b)
-    rows.sort(key=_tied)
+    rows.sort(key=tied)
     return rows[20:40]
 
 
-def _count_window(after: int, key_a: int, key_b: int) -> int:
+def count_window(after: int, key_a: int, key_b: int) -> int:
+    """Return how many records are in a window and two buckets."""
     ones, others = _by_key_a.get(key_a, _NONE), _by_key_b.get(key_b, _NONE)
     first = bisect_right(_times, after)
     if len(_times) - first <= min(len(ones), len(others)):
@@ -103,10 +100,10 @@ def _cheapest_of_segment(segment: int, skip: int, take: int) -> Rows:
 
 
 LOOPS: dict[str, Callable[..., Any]] = {
-    "TimeWindowListListSortBounded": _window_page,
-    "TimeWindowListListSortBounded, range": _window_page,
-    "Count_TimeWindowListListSortBounded": _count_window,
-    "Count_TimeWindowListListSortBounded, range": _count_window,
+    "TimeWindowListListSortBounded": window_page,
+    "TimeWindowListListSortBounded, range": window_page,
+    "Count_TimeWindowListListSortBounded": count_window,
+    "Count_TimeWindowListListSortBounded, range": count_window,
     "TimeRangeSeedOrder, 1 s": _window,
     "TimeRangeSeedOrder, 60 s": _window,
     "TimeRangeSeedOrder, 15%": _window,

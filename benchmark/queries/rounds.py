@@ -14,16 +14,18 @@ from benchmark.queries.shapes import (
     compound_shapes,
     top_shapes,
 )
-from benchmark.queries.statements import Statement, call_text, copying, freeze_heap
-from benchmark.timing import Series, run_rounds
-
-LOOP, PREPARED, AD_HOC, REVERSED, SQLITE = (
-    "loop",
-    "memdb prepared",
-    "memdb ad hoc",
-    "memdb reversed",
-    "sqlite3",
+from benchmark.queries.statements import (
+    AD_HOC,
+    LOOP,
+    PREPARED,
+    REVERSED,
+    SQLITE,
+    Statement,
+    call_text,
+    copying,
+    freeze_heap,
 )
+from benchmark.timing import Series, run_rounds
 
 
 class Table:
@@ -104,11 +106,11 @@ def _statements(table: Table, shape: Shape) -> Iterator[Statement]:
 def _our_statements(collection: Any, shape: Shape) -> Iterator[Statement]:
     for name, query in ((PREPARED, shape.prepared_text), (REVERSED, shape.reversed_text)):
         if query is not None:
-            made = ours.prepared(collection, query)
+            made = ours.prepared({"table": collection}, query)
             names = {"ask": made.count if shape.is_count else made}
             text = call_text(shape.parameters, by_keyword=True)
             yield Statement(f"{shape.name}: {name}", text, names)
-    names = ours.ad_hoc_names(shape, collection)
+    names = ours.ad_hoc_names(shape, {"table": collection})
     yield Statement(f"{shape.name}: {AD_HOC}", ours.ad_hoc_statement(shape), names)
 
 

@@ -169,7 +169,7 @@ def query_mixed(count: int, rounds: int) -> list[Series]:
         for name in names:
             table = ours.make_table(fixture.Item, items, ours.item_indexes())
             shape = next(each for each in ITEM_SHAPES if each.name == name)
-            query = ours.prepared(table, shape.prepared_text)
+            query = ours.prepared({"table": table}, shape.prepared_text)
             write = table.insert if what == "insert" else _mover(table)
             changes: Sequence[tuple[Any, ...]] = inserted if what == "insert" else moved
             pair = f"{what}, {name}"

@@ -6,7 +6,7 @@ not certain to be exactly what the records would give is left to them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial, reduce
 from math import inf, isfinite
 from operator import and_, or_
@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 import numpy as np
 
 from memdb.indexes import ColumnEntries, SortedEntries
+from memdb.indexes._column import VALUE_STATE
 from memdb.indexes._order import NONE_RANK, sort_key
+from memdb.indexes._sorted_kinds import FLOATS, INTS, Kind
 from memdb.query._candidates import best_candidates, names_of, seeds_for
 from memdb.query._compiler import compile_condition
 from memdb.query._conditions import (
@@ -71,6 +73,9 @@ _LARGE: Final = 1e290
 
 # Of what is kept with the plans.
 _MOST_KEPT: Final = 1000
+
+# Whose items are the values of the records themselves.
+_TYPES: Final[dict[Kind | None, type]] = {INTS: int, FLOATS: float}
 
 # So many equal values are looked up to find the one that was written first.
 _MOST_EQUAL: Final = 4096
@@ -325,6 +330,60 @@ def _compared(
         "==" if operator == "is" else operator, operands if operator == "between" else operands[0]
     )
     return mask if mask is None or column is own else own.aligned(column, mask)
+
+
+# -- columns of groups -------------------------------------------------------------------
+
+
+class HeldColumn(NamedTuple):
+    """The values of a field, from its column index.
+
+    Attributes:
+        raw: An item for each record.
+        is_there: Whether the record has a value, (n,) bool.
+        types: Of the values.
+    """
+
+    raw: Array
+    is_there: Array
+    types: set[type]
+
+    def parts(self, bounds: Sequence[tuple[int, int]]) -> Iterator[list[Any]]:
+        """Give the values that are there between each pair of bounds."""
+        values = self.raw.compress(self.is_there).tolist()
+        before = np.concatenate(([0], np.cumsum(self.is_there))).tolist()
+        return (values[before[start] : before[stop]] for start, stop in bounds)
+
+
+def column_at(store: Store, value: Value, order: Array, version: int) -> HeldColumn | None:
+    """Return the values of a field of all records from a column, None where none has them.
+
+    Args:
+        store: The collection; without a natural key, and not inside of a transaction.
+        value: What is wanted.
+        order: (n,) of integers, the places of all records, of which those are rising by identity.
+        version: The horizon at which they are.
+    """
+    served = _served(store)
+    name = served.columns.get(value._path) if isinstance(value, Field) else None
+    if name is None or len(order) < _LEAST_RECORDS:
+        return None
+
+    def read(view: View) -> Any:
+        entries = view.entries[name]
+        if not isinstance(entries, ColumnEntries) or not entries.is_exact or entries.is_mixed:
+            return NO_ANSWER
+        kind, _, raw, states = entries.rows()
+        if kind not in _TYPES:
+            return NO_ANSWER
+        return HeldColumn(raw[order], states[order] == VALUE_STATE, {_TYPES[kind]})
+
+    def finish(found: Any) -> Any:
+        return found if store.horizon.slot == version else NO_ANSWER
+
+    found = _read(store, [name], read, finish)
+    # By now the name may be that of another index.
+    return found if found is not NO_ANSWER and _served(store) is served else None
 
 
 # -- the ends of sorted indexes ----------------------------------------------------------

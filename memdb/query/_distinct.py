@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-from collections import deque
-from collections.abc import Iterator, Sequence
+from collections import defaultdict, deque
+from collections.abc import Iterable, Sequence
 from datetime import date
 from functools import lru_cache
-from typing import Any, Final
+from itertools import count
+from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 import msgspec
@@ -15,6 +16,7 @@ import numpy as np
 
 from memdb.indexes._order import ABSENT
 from memdb.query._ordering import has_no_nan
+from memdb.storage import Array
 
 # Two values of these are equal exactly where a dictionary takes one for the other.
 _PLAIN: Final[frozenset[type]] = frozenset(
@@ -47,36 +49,70 @@ class Equals:
         return number
 
 
-def places_by_value(columns: Sequence[list[Any]], size: int) -> list[list[int]]:
-    """Return for each combination of values in the columns where it is, the first one first.
+class Places(NamedTuple):
+    """Where each of the different combinations of some values is.
+
+    Attributes:
+        order: All places, (n,) of integers: those of the combination that comes first, rising,
+            then those of the next one, and so on.
+        starts: Where the places of each combination begin in the order, and its end.
+    """
+
+    order: Array
+    starts: list[int]
+
+
+def places_by_value(columns: Sequence[list[Any]], size: int) -> Places:
+    """Return where each combination of values in the columns is.
 
     Args:
-        columns: Lists of `size` values each.
+        columns: Lists of `size` values each; without any all places have the same.
         size: How many places there are.
+
+    Cost: 40 ns a place for plain values.
     """
-    items = list(zip(*columns, strict=True)) if columns else [()] * size
-    found: dict[Any, list[int]] = {}
-    number = iter(items) if all(map(_is_plain, columns)) else _numbers(items)
-    for place, key in enumerate(number):
-        places = found.get(key)
-        if places is None:
-            found[key] = [place]
-        else:
-            places.append(place)
-    return list(found.values())
+    numbers, highest = _numbered(columns, size)
+    # Integers of 16 bits are sorted in a tenth of the time of longer ones.
+    order = np.argsort(numbers.astype("<u2") if highest <= 2**16 else numbers, kind="stable")
+    counts = np.bincount(numbers, minlength=highest)
+    return Places(order, [0, *np.cumsum(counts).tolist()])
+
+
+def _numbered(columns: Sequence[list[Any]], size: int) -> tuple[Array, int]:
+    """Return a number for each place, equal for equal combinations, and how many there are.
+
+    They are numbered from 0, in the order in which they come.
+    """
+    if not columns:
+        return np.zeros(size, "<u4"), min(size, 1)
+    items = columns[0] if len(columns) == 1 else list(zip(*columns, strict=True))
+    known: defaultdict[Any, int] = defaultdict(count().__next__)
+    try:
+        numbers = np.fromiter(map(known.__getitem__, items), "<u4", size)
+    except Exception:
+        # A value has no hash, or raises whatever it likes when it is compared.
+        is_plain = False
+    else:
+        parts: Iterable[Any] = [known] if len(columns) == 1 else zip(*known, strict=True)
+        # What equals a plain value is in the dictionary as one, whatever it is itself.
+        is_plain = all([_is_plain(list(part)) for part in parts])
+    if is_plain:
+        return numbers, len(known)
+    equals = Equals()
+    # As tuples, in which a value equals itself though it may not say so.
+    tuples = zip(*columns, strict=True)
+    return np.fromiter(map(equals.number, tuples), "<u4", size), equals.size
 
 
 def first_places(columns: Sequence[list[Any]], size: int) -> list[int]:
     """Return where each combination of values in the columns comes first, rising."""
     if not all(map(_is_plain, columns)):
-        return [places[0] for places in places_by_value(columns, size)]
+        order, starts = places_by_value(columns, size)
+        firsts: list[int] = order[starts[:-1]].tolist()
+        return firsts
     items = columns[0] if len(columns) == 1 else list(zip(*columns, strict=True))
     # Of equal ones the last that is entered stays.
     return sorted(dict(zip(reversed(items), range(size - 1, -1, -1), strict=True)).values())
-
-
-def _numbers(items: list[Any]) -> Iterator[int]:
-    return map(Equals().number, items)
 
 
 def _is_plain(values: list[Any]) -> bool:

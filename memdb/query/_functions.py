@@ -11,10 +11,10 @@ from dataclasses import dataclass, field, fields
 from types import MappingProxyType
 from typing import Any, Final, TypeVar
 
-from memdb.query._conditions import And, Comparison, Expression, Not, Or
+from memdb.query._conditions import Expression
 from memdb.query._fields import Field
-from memdb.query._parameters import Case, Optional
-from memdb.query._values import Arithmetic, Function, Value
+from memdb.query._rewriting import rewritten
+from memdb.query._values import Value
 from memdb.serializers import Shape
 
 KeyFunction = Callable[[Any, Any], Any]
@@ -69,29 +69,11 @@ class Computed(Value):
 def resolved(node: N, shape: Shape) -> N:
     """Return what to evaluate for a condition or value, which has no function's name any more."""
     functions = functions_of(shape)
-    return node if not functions else _resolved(node, functions)
+    if not functions:
+        return node
 
+    def computed(field: Field) -> Value:
+        function = functions.get(field._path[0])  # type: ignore[arg-type]
+        return field if function is None else Computed(field, function)
 
-def _resolved(node: Any, functions: Mapping[str, KeyFunction]) -> Any:
-    def inner(part: Any) -> Any:
-        return _resolved(part, functions)
-
-    if isinstance(node, Field):
-        function = functions.get(node._path[0])  # type: ignore[arg-type]
-        return node if function is None else Computed(node, function)
-    if isinstance(node, Comparison):
-        return Comparison(tuple(map(inner, node.operands)), node.operator, inner(node.value))
-    if isinstance(node, And | Or):
-        return type(node)(tuple(map(inner, node.parts)))
-    if isinstance(node, Not):
-        return Not(inner(node.part))
-    if isinstance(node, Optional):
-        return Optional(node.parameter, inner(node.condition))
-    if isinstance(node, Case):
-        arms = tuple([(key, inner(condition)) for key, condition in node.arms])
-        return Case(node.parameter, arms, inner(node.default))
-    if isinstance(node, Arithmetic):
-        return Arithmetic(node.operator, inner(node.left), inner(node.right))
-    if isinstance(node, Function):
-        return Function(node.name, inner(node.value))
-    return node
+    return rewritten(node, computed)

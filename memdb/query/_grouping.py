@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
 
 from memdb.errors import QueryError
+from memdb.indexes._order import ABSENT
 from memdb.query._aggregates import Aggregate, Group, term_key
+from memdb.query._aggregating import column_at
 from memdb.query._conditions import Expression, Operand, walk
 from memdb.query._distinct import places_by_value
 from memdb.query._evaluate import evaluate, value_of
@@ -21,6 +27,9 @@ if TYPE_CHECKING:
 
     from memdb._records import Records
 
+# Picking a group by itself takes as long as so many values of all of them.
+_COST_OF_PART: Final = 128
+
 
 class Groups:
     """The groups of some records, in the total order of what they are grouped by.
@@ -30,7 +39,12 @@ class Groups:
     """
 
     def __init__(
-        self, terms: tuple[Value, ...], records: list[Any], store: Records, names: Mapping[str, Any]
+        self,
+        terms: tuple[Value, ...],
+        records: list[Any],
+        store: Records,
+        names: Mapping[str, Any],
+        version: int | None = None,
     ) -> None:
         """Group records.
 
@@ -39,6 +53,8 @@ class Groups:
             records: In default order; the stored objects themselves.
             store: The collection.
             names: The selected values by name, for conditions and order.
+            version: The horizon of the collection at which the records are all that it has, so
+                that columns may stand for them; None where they are not.
 
         Raises:
             QueryError: A field does not exist.
@@ -46,12 +62,18 @@ class Groups:
         self._store = store
         self._records = records
         self._names = names
+        self._version = version
         self._known: set[Hashable] = {term_key(term) for term in terms}
         columns = [column(term, records, store.query_shape) for term in terms]
-        places = places_by_value(columns, len(records)) if terms else [list(range(len(records)))]
-        keys = [[values[group[0]] for group in places] for values in columns]
-        order = arrange(keys, [False] * len(keys), len(places), 0, len(places))
-        self._places = [places[place] for place in order]
+        self._order, starts = places_by_value(columns, len(records))
+        if not terms:
+            starts = [0, len(records)]
+        parts = list(pairwise(starts))
+        firsts: list[int] = self._order[starts[:-1]].tolist() if terms else []
+        keys = [list(map(values.__getitem__, firsts)) for values in columns]
+        order = arrange(keys, [False] * len(keys), len(parts), 0, len(parts))
+        # Where the places of each group begin and end in the order.
+        self._parts = [parts[place] for place in order]
         self.groups = [
             Group({term_key(term): values[place] for term, values in zip(terms, keys, strict=True)})
             for place in order
@@ -86,7 +108,7 @@ class Groups:
 
     def _take(self, places: list[int]) -> None:
         self.groups = [self.groups[place] for place in places]
-        self._places = [self._places[place] for place in places]
+        self._parts = [self._parts[place] for place in places]
 
     def _values(self, value: Value, method: str) -> list[Any]:
         self._learn(value, method)
@@ -131,12 +153,37 @@ class Groups:
         """Return an aggregate of each group."""
         value = aggregate.value
         if value is None:
-            return list(map(len, self._places))
+            return [stop - start for start, stop in self._parts]
         if any(isinstance(node, Aggregate) for node in walk(value)):
             raise QueryError(
                 f"{self._store.name}: {aggregate!r} is calculated over groups of groups. Calculate"
                 " it from what the query gives."
             )
-        values = column(value, self._records, self._store.query_shape)
         reduce, place = REDUCTIONS[aggregate.kind], f"{self._store.name}: {aggregate!r}"
-        return [reduce(present([values[p] for p in places]), place) for places in self._places]
+        parts, types = self._present_by_group(value)
+        return [reduce(part, place, types) for part in parts]
+
+    def _present_by_group(self, value: Value) -> tuple[Iterator[list[Any]], set[type] | None]:
+        """Return what is there of a value in each group, and the types if that is known of each."""
+        if self._version is not None:
+            held = column_at(self._store, value, self._order, self._version)  # type: ignore[arg-type]
+            if held is not None:
+                return held.parts(self._parts), held.types
+        values = column(value, self._records, self._store.query_shape)
+        types = set(map(type, values))
+        nothing = types & {type(None), type(ABSENT)}
+        types -= nothing
+        found = self._by_group(values)
+        parts = map(present, found) if nothing else found
+        return parts, types if len(types) == 1 else None
+
+    def _by_group(self, values: list[Any]) -> Iterator[list[Any]]:
+        """Give the values of the records of each group, of those of all records."""
+        order = self._order
+        # Through an array: 20 ns a value where picking from the list takes 120.
+        held = np.fromiter(values, object, len(values))
+        wanted = sum([stop - start for start, stop in self._parts])
+        if wanted + _COST_OF_PART * len(self._parts) < len(values):
+            return (held[order[start:stop]].tolist() for start, stop in self._parts)
+        ordered = held[order].tolist()
+        return (ordered[start:stop] for start, stop in self._parts)

@@ -67,7 +67,13 @@ class OrderSource(NamedTuple):
 
 
 def order_lines(
-    store: Store, writer: SourceWriter, terms: tuple[Order, ...], first: int, *, has_window: bool
+    store: Store,
+    writer: SourceWriter,
+    terms: tuple[Order, ...],
+    first: int,
+    *,
+    has_window: bool,
+    tag: str = "",
 ) -> OrderSource:
     """Return the source for an order.
 
@@ -77,6 +83,7 @@ def order_lines(
         terms: The order.
         first: Number of the first constant of the terms.
         has_window: Only ``start`` to ``stop`` is wanted.
+        tag: What the names of this order have that no other order of the same function has.
     """
     count = first + sum([len(constants(term)) for term in terms])
     if store.key is not None:
@@ -86,9 +93,9 @@ def order_lines(
     checks: list[Any] = []
     for number, term in enumerate(terms):
         writer.constants = first
-        found = _key(store, writer, term, number, names)
+        found = _key(store, writer, term, f"{tag}{number}", names)
         if found is None:
-            return _in_general(store, terms, count, has_window=has_window)
+            return _in_general(store, terms, count, tag, has_window=has_window)
         key, lines = found
         keys.append(key)
         checks += lines
@@ -98,7 +105,7 @@ def order_lines(
 
 
 def _key(
-    store: Store, writer: SourceWriter, term: Order, number: int, names: dict[str, Any]
+    store: Store, writer: SourceWriter, term: Order, number: str, names: dict[str, Any]
 ) -> tuple[_Key, list[Any]] | None:
     """Return a term's key and what has to be checked before, None if it needs the total order."""
     kind = type_of(store, term.value)
@@ -178,7 +185,7 @@ def _joined(keys: list[_Key]) -> tuple[str, bool] | None:
 
 
 def _in_general(
-    store: Store, terms: tuple[Order, ...], count: int, *, has_window: bool
+    store: Store, terms: tuple[Order, ...], count: int, tag: str, *, has_window: bool
 ) -> OrderSource:
     """Return the source for values of any type, which calls the general way."""
     if any([constants(term) or _has_parameter(term.value) for term in terms]):
@@ -192,7 +199,8 @@ def _in_general(
         return list(map(records.__getitem__, places))
 
     window = "start, stop" if has_window else "0, len(found)"
-    return OrderSource([f"found = arranged(found, {window})"], {"arranged": arranged}, count)
+    name = f"arranged{tag}"
+    return OrderSource([f"found = {name}(found, {window})"], {name: arranged}, count)
 
 
 def _has_parameter(value: Any) -> bool:

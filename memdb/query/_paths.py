@@ -69,11 +69,11 @@ def resolve_path(path: tuple[str | int, ...], shape: Shape) -> list[Step]:
             _refuse(path, position, inner if position else [], shape)
         ways = {way for way, _ in found}
         members = [member for _, annotation in found for member in members_of(annotation)]
-        is_open = any(_is_open(member) for member in members)
+        is_any = any(is_open(member) for member in members)
         way: Way = ways.pop() if len(ways) == 1 else "either"
         if way == "attribute" and position and name in _NAMES_IN_DICTS:
             way = "either"
-        steps.append(Step(name, way, is_open or NoneType in members, tuple(members)))
+        steps.append(Step(name, way, is_any or NoneType in members, tuple(members)))
         if position + 1 < len(path):
             inner = [member for member in members if member is not NoneType]
             insides = [_inside(member, path[position + 1]) for member in inner]
@@ -147,7 +147,7 @@ def _element(member: Any, cls: Any, index: int) -> tuple[Way, Any] | None:
     return "either", Any
 
 
-def _is_open(member: Any) -> bool:
+def is_open(member: Any) -> bool:
     """Whether the annotation says nothing certain about the value."""
     cls = get_origin(member) or member
     return not isinstance(cls, type) or cls is Any or cls is object

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from memdb.query._candidates import names_of
 from memdb.query._choice import every_way
@@ -26,6 +26,17 @@ if TYPE_CHECKING:
     from memdb._store import Store
 
 Lines = list[Any]
+
+
+class OfView(Protocol):
+    """A plan of any kind, as of one view."""
+
+    @property
+    def view(self) -> View:
+        """What it looks at, of the collection that keeps it."""
+
+
+P = TypeVar("P", bound=OfView)
 
 # Plans that one collection keeps; they are forgotten all at once when there are more.
 _MOST_PLANS: Final = 1024
@@ -120,7 +131,7 @@ def answer(
     return None
 
 
-def keep_plan(store: Store, key: object, plan: Plan) -> Plan:
+def keep_plan(store: Store, key: object, plan: P) -> P:
     """Keep a plan for its shape, unless the indexes have changed since it was made."""
     plans = store.indexes.plans
     if len(plans) >= _MOST_PLANS:

@@ -96,7 +96,7 @@ class _Call:
         function: What the user has.
     """
 
-    def __init__(self, owner: _Preparation[Any], name: str, document: str | None) -> None:
+    def __init__(self, owner: Preparation[Any], name: str, document: str | None) -> None:
         self._namespace: dict[str, Any] = {
             "owner": owner,
             "missing": _MISSING,
@@ -148,7 +148,7 @@ class Own(NamedTuple):
     values: tuple[Any, ...]
 
 
-class _Preparation(Generic[T]):
+class Preparation(Generic[T]):
     """What is behind a prepared query.
 
     Attributes:
@@ -245,9 +245,18 @@ class _Preparation(Generic[T]):
 
     def _answer(self, what: What, given: dict[str, Any]) -> Any:
         """Return what the plan finds, caught up; None where only the general way can answer."""
-        store = self._query._store
         values = self._checked(given)
-        start, stop = self._window(values)
+        return self.answer(what, values, *self._window(values))
+
+    def answer(self, what: What, values: dict[str, Any], start: int, stop: int) -> Any:
+        """Return what the plan finds, caught up; None where only the general way can answer.
+
+        Args:
+            what: Shared records, or their number.
+            values: Of the parameters, checked.
+            start, stop: Which part of the records, if the query has limits.
+        """
+        store = self._query._store
         for _ in range(ATTEMPTS):
             plan = self._plan(what)
             if plan.run is None:
@@ -283,6 +292,16 @@ class _Preparation(Generic[T]):
         check_names(self._required, given)
         ours = {name: value for name, value in given.items() if name in own}
         return {**given, **check_parameters(self._expression, ours)}
+
+    def checked(self, given: dict[str, Any]) -> dict[str, Any]:
+        """Return a value for each parameter of the query's own, of some that were given.
+
+        Raises:
+            QueryError: A value does not fit.
+        """
+        own = parameters(self._expression)
+        ours = {name: given[name] for name in own if name in given}
+        return {**given, **check_parameters(self._expression, ours)} if own else given
 
     def _plan(self, what: What) -> Plan:
         plan = self._plans.get(what)
@@ -380,7 +399,7 @@ def _given(known: dict[str, Any], unknown: dict[str, Any]) -> dict[str, Any]:
 
 def prepared(query: Query[T]) -> Prepared[T]:
     """Return a query compiled."""
-    return cast("Prepared[T]", _Preparation(query).call)
+    return cast("Prepared[T]", Preparation(query).call)
 
 
 def _window_lines(query: Query[Any], otherwise: str) -> Lines:

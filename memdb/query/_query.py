@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from itertools import islice
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Final, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, cast, overload
 
 from memdb import _scan
 from memdb.errors import QueryError
@@ -16,6 +16,7 @@ from memdb.query._compiler import compile_condition
 from memdb.query._explain import analyze, explain
 from memdb.query._explanation import Explanation
 from memdb.query._fields import value_term
+from memdb.query._joined import JoinedQuery, join_to
 from memdb.query._keyset import keyset
 from memdb.query._ordering import identities, in_order
 from memdb.query._paging import Page, check_cursor, cursor_after, rows_after
@@ -25,14 +26,17 @@ from memdb.query._prepared import Prepared, prepared
 from memdb.query._reading import check_value, column, owned, present
 from memdb.query._reducing import greatest, least, mean, total
 from memdb.query._results import copies, given, made
+from memdb.query._row_source import How
 from memdb.query._selection import Selection, name_of
 from memdb.query._values import Parameter, Value
 
 if TYPE_CHECKING:
+    from memdb._collection import Collection
     from memdb._scan import Row
     from memdb.query._compiler import Condition
 
 T = TypeVar("T")
+R = TypeVar("R")
 D = TypeVar("D")
 
 _ENDLESS: Final = 2**62
@@ -72,6 +76,144 @@ class Query(QueryBuilder[T]):
     """
 
     __slots__ = ()
+
+    # -- joining -------------------------------------------------------------------------
+
+    @overload
+    def join(
+        self,
+        right: Collection[R] | Query[R] | type[R],
+        *,
+        how: Literal["inner"],
+        on: Any = ...,
+        back: Any = ...,
+        where: Any = ...,
+        as_: str | None = ...,
+        then: None = ...,
+    ) -> JoinedQuery[T, R]: ...
+    @overload
+    def join(
+        self,
+        right: Collection[R] | Query[R] | type[R],
+        *,
+        on: Any = ...,
+        back: Any = ...,
+        how: Literal["left"] = ...,
+        where: Any = ...,
+        as_: str | None = ...,
+        then: None = ...,
+    ) -> JoinedQuery[T, R | None]: ...
+    @overload
+    def join(
+        self, right: Any, *, on: Any = ..., back: Any = ..., how: Literal["left", "inner"] = ...,
+        where: Any = ..., as_: str | None = ..., then: Any = ...,
+    ) -> JoinedQuery[T, Any]: ...  # fmt: skip
+    def join(
+        self,
+        right: Any,
+        *,
+        on: Any = None,
+        back: Any = None,
+        how: str = "left",
+        where: Any = None,
+        as_: str | None = None,
+        then: Any = None,
+    ) -> JoinedQuery[*tuple[Any, ...]]:
+        """Return the query for rows of a record and the one of another collection that belongs.
+
+        Args:
+            right: The other collection; a query of it, for a part of it; a joined query, for what
+                belongs to each of its records; or a record class, for the collection of it.
+            on: What names the record: a field of this collection that has the other's identity;
+                or a pair, a value of this one and one of the other that are equal. In a chain
+                ``F.customer.country`` is of a slot.
+            back: Instead: a field of the other collection that has this one's identity, or a list
+                of such. Neither where a `ForeignKey` says what belongs together.
+            how: ``"left"`` keeps records to which nothing belongs, with None in the slot;
+                ``"inner"`` drops them.
+            where: A condition for the records of the other collection.
+            as_: What the slot is called; the collection's name in snake case unless told.
+            then: A function of the right side's query that gives it with joins of its own.
+
+        Returns:
+            A query of rows; see `JoinedQuery`. The results of this query come first, with its
+            order and limit.
+
+        Raises:
+            QueryError: No key, or both, are given, and no foreign key says it; a field does not
+                exist; the values are of types that are never equal; two slots have one name; or
+                the collections are in different databases. When it is asked: several records
+                belong to one.
+
+        >>> import memdb
+        >>> from memdb import F
+        >>> db = memdb.open(None)
+        >>> authors = db.collection("authors")
+        >>> books = db.collection("books")
+        >>> ids = authors.insert_many([{"name": "Ann"}, {"name": "Bob"}])
+        >>> ids = books.insert_many([{"title": "Up", "author": 1}, {"title": "Down", "author": 9}])
+        >>> [(b["title"], a and a["name"]) for b, a in books.where().join(authors, on=F.author)]
+        [('Up', 'Ann'), ('Down', None)]
+        >>> db.close()
+        """
+        return join_to(self, right, How(on, back, how, where, as_, then, False))
+
+    @overload
+    def join_many(
+        self,
+        right: Collection[R] | Query[R] | type[R],
+        *,
+        on: Any = ...,
+        back: Any = ...,
+        how: Literal["left", "inner"] = ...,
+        where: Any = ...,
+        as_: str | None = ...,
+        then: None = ...,
+    ) -> JoinedQuery[T, tuple[R, ...]]: ...
+    @overload
+    def join_many(
+        self, right: Any, *, on: Any = ..., back: Any = ..., how: Literal["left", "inner"] = ...,
+        where: Any = ..., as_: str | None = ..., then: Any = ...,
+    ) -> JoinedQuery[T, tuple[Any, ...]]: ...  # fmt: skip
+    def join_many(
+        self,
+        right: Any,
+        *,
+        on: Any = None,
+        back: Any = None,
+        how: str = "left",
+        where: Any = None,
+        as_: str | None = None,
+        then: Any = None,
+    ) -> JoinedQuery[*tuple[Any, ...]]:
+        """Return the query for rows of a record and all of another collection that belong to it.
+
+        They are in a tuple: in the order of the right side; those of a list in the order of the
+        list, if the right side has none of its own.
+
+        Args:
+            right, back, how, where, as_, then: As for `join`. A query with a limit gives so many
+                for each record. The slot is called by the plural of the collection's name.
+            on: A field that has a list, tuple, set or frozenset of the other's identities; or a
+                pair as for `join`.
+
+        Raises:
+            QueryError: As `join`; and ``on`` is annotated as something else.
+
+        >>> import memdb
+        >>> from memdb import F
+        >>> db = memdb.open(None)
+        >>> authors = db.collection("authors")
+        >>> books = db.collection("books", indexes=[memdb.HashIndex("author")])
+        >>> ids = authors.insert_many([{"name": "Ann"}, {"name": "Bob"}])
+        >>> ids = books.insert_many([{"title": "Up", "author": 1}, {"title": "Down", "author": 1}])
+        >>> for row in authors.where().join_many(books, back=F.author):
+        ...     print(row.authors["name"], [book["title"] for book in row.books])
+        Ann ['Up', 'Down']
+        Bob []
+        >>> db.close()
+        """
+        return join_to(self, right, How(on, back, how, where, as_, then, True))
 
     # -- asking --------------------------------------------------------------------------
 

@@ -18,19 +18,21 @@ from memdb.query._ordering import keys_of
 _NO_NUMBERS: Final = (str, bytes, bytearray, list, tuple)
 
 
-def total(values: list[Any], place: str) -> Any:
+def total(values: list[Any], place: str, types: set[type] | None = None) -> Any:
     """Return the sum of values, 0 of none: that of floats as exact as a float can be.
 
     Args:
         values: Without None.
         place: What messages call the sum.
+        types: Those of the values, where they are known.
 
     Raises:
         QueryError: They can't be added.
     """
     if not values:
         return 0
-    types = set(map(type, values))
+    if types is None:
+        types = set(map(type, values))
     if any(issubclass(cls, np.generic) for cls in types):
         # NumPy's integers would overflow.
         values = [value.item() if isinstance(value, np.generic) else value for value in values]
@@ -49,17 +51,17 @@ def total(values: list[Any], place: str) -> Any:
         raise _refused(place, types, error) from error
 
 
-def mean(values: list[Any], place: str) -> Any:
+def mean(values: list[Any], place: str, types: set[type] | None = None) -> Any:
     """Return the mean of values, None of none; the arguments and errors are those of `total`."""
     if not values:
         return None
     try:
-        return total(values, place) / len(values)
+        return total(values, place, types) / len(values)
     except NO_MATCH as error:
         raise _refused(place, set(map(type, values)), error) from error
 
 
-def least(values: list[Any], place: str) -> Any:
+def least(values: list[Any], place: str, types: set[type] | None = None) -> Any:
     """Return the first value in the total order, None of none."""
     if not values:
         return None
@@ -67,7 +69,7 @@ def least(values: list[Any], place: str) -> Any:
     return values[min(range(len(values)), key=keys.__getitem__)]
 
 
-def greatest(values: list[Any], place: str) -> Any:
+def greatest(values: list[Any], place: str, types: set[type] | None = None) -> Any:
     """Return the last value in the total order, None of none."""
     if not values:
         return None
@@ -76,7 +78,7 @@ def greatest(values: list[Any], place: str) -> Any:
 
 
 #: By the kind of an aggregate.
-REDUCTIONS: Final[dict[str, Callable[[list[Any], str], Any]]] = {
+REDUCTIONS: Final[dict[str, Callable[[list[Any], str, set[type] | None], Any]]] = {
     "sum": total,
     "mean": mean,
     "min": least,

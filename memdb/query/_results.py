@@ -51,18 +51,20 @@ def made(query: Query[Any], start: int, stop: int) -> tuple[list[Any], int]:
     if not query._is_distinct:
         rows, found = query._window(start, stop)
         return given(store, rows, selection), found
-    found_records = query._records(0, _ENDLESS)
-    if found_records is None:
+    records = query._records(0, _ENDLESS)
+    rows = None
+    if records is None:
         rows = query._window(0, _ENDLESS)[0]
-    else:
-        rows = [(0, record, True) for record in found_records]
-    records = [row[1] for row in rows]
+        records = [row[1] for row in rows]
     if selection is None:
         places = first_places([records], len(records))
     else:
         columns = [column(value, records, store.query_shape) for value in selection.values]
         places = first_places(columns, len(records))
-    return given(store, [rows[place] for place in places[start:stop]], selection), len(places)
+    kept = [
+        (0, records[place], True) if rows is None else rows[place] for place in places[start:stop]
+    ]
+    return given(store, kept, selection), len(places)
 
 
 def has_groups(query: Query[Any]) -> bool:
@@ -88,8 +90,10 @@ def _grouped(query: Query[Any], start: int, stop: int) -> tuple[list[Any], int]:
     selection = query._selection or query._grouped_selection()
     assert selection is not None
     names = dict(zip(selection.names, selection.values, strict=True))
+    version = store.horizon.slot
     records = query._found()
-    groups = Groups(query._group or (), records, store, names)
+    is_all = query._condition is None and store.key is None and store.engine.current() is None
+    groups = Groups(query._group or (), records, store, names, version if is_all else None)
     if query._having is not None:
         groups.keep(query._having)
     if not query._is_distinct:

@@ -104,10 +104,21 @@ def _search_of_parameter(pattern: Any, name: str) -> Callable[[Any], Any]:
     return search
 
 
+# What the source of a condition or value may call.
+_NAMES: Final[dict[str, Any]] = {
+    "absent": ABSENT,
+    "step": step,
+    "item": item,
+    "chosen_arm": chosen_arm,
+    "members": _members_of_parameter,
+    "check_text": text_given,
+    "check_members": check_members,
+    "search": _search_of_parameter,
+}
+
+
 class SourceWriter:
     """Write the source of the conditions and values of one generated function.
-
-    A record is `r` in it.
 
     Attributes:
         constants: How many constants the source has, named `c0`, `c1` ... in the order in which
@@ -118,32 +129,30 @@ class SourceWriter:
         namespace: What the source and the prelude need.
     """
 
-    def __init__(self, shape: Shape, *, is_typed: bool) -> None:
+    def __init__(
+        self, shape: Shape, *, is_typed: bool, record: str = "r", beside: SourceWriter | None = None
+    ) -> None:
         """Write for a class.
 
         Args:
             shape: The class of the records.
             is_typed: The values are of exactly the types that the annotations say.
+            record: What a record is called in the source.
+            beside: Another writer of the same function, with which it shares prelude and names.
         """
         self._shape = shape
         self._is_typed = is_typed
-        self._variables = count()
-        self._prepared = count()
-        self._functions: dict[str, str] = {}
+        self._record = record
         self._gates: list[str] = []
         self._is_checking = False
         self.constants = 0
-        self.prelude: list[str] = []
-        self.namespace: dict[str, Any] = {
-            "absent": ABSENT,
-            "step": step,
-            "item": item,
-            "chosen_arm": chosen_arm,
-            "members": _members_of_parameter,
-            "check_text": text_given,
-            "check_members": check_members,
-            "search": _search_of_parameter,
-        }
+        self._variables: Iterator[int] = count() if beside is None else beside._variables
+        self._prepared: Iterator[int] = count() if beside is None else beside._prepared
+        self._functions: dict[tuple[int, str], str] = {} if beside is None else beside._functions
+        self.prelude: list[str] = [] if beside is None else beside.prelude
+        self.namespace: dict[str, Any] = {} if beside is None else beside.namespace
+        if beside is None:
+            self.namespace |= _NAMES
 
     def condition(self, expression: Expression) -> str:
         """Return the source of a condition, to be put in parentheses where it is a part.
@@ -333,7 +342,7 @@ class SourceWriter:
         """Return where a field comes from, with a guard for each step that may lead nowhere."""
         steps = resolve_path(field._path, self._shape)
         guards: list[str] = []
-        source = "r"
+        source = self._record
         for position, each in enumerate(steps):
             if each.may_be_none and (needs_value or position < len(steps) - 1):
                 nothing = "None"
@@ -341,7 +350,7 @@ class SourceWriter:
                 is_open = each.way in ("key", "item", "function") or isinstance(each.name, int)
                 nothing = "absent" if is_open else ""
             if each.way == "function":
-                source = f"{self._function(str(each.name))}(r, {nothing})"
+                source = f"{self._function(str(each.name))}({self._record}, {nothing})"
             else:
                 source = _access(source, each, nothing)
             if nothing:
@@ -353,7 +362,9 @@ class SourceWriter:
     def _function(self, name: str) -> str:
         """Return what the source calls the function of an index."""
         function = functions_of(self._shape)[name]
-        called = self._functions.setdefault(name, f"function{len(self._functions)}")
+        called = self._functions.setdefault(
+            (id(self._shape), name), f"function{len(self._functions)}"
+        )
         self.namespace[called] = function
         return called
 

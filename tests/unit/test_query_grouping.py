@@ -81,6 +81,15 @@ class TestGroups:
             ("Rome", 3, 15, 3, 7, 5.0, 31, 5.0),
         ] == found
 
+    def test_types(self, db: memdb.Database) -> None:
+        """A sum of ints is an int, whatever the values of other groups are."""
+        sales = db.collection(Sale)
+        prices = [("Rome", 1), ("Bern", 1.5), ("Rome", 2), ("Bern", 2), ("Wien", True)]
+        sales.insert_many([Sale(shop, "tea", price) for shop, price in prices])
+        query = sales.query().group_by("shop").select("shop", F.price.sum_(), F.price.mean_())
+
+        assert "[('Bern', 3.5, 1.75), ('Rome', 3, 1.5), ('Wien', 1, 1.0)]" == repr(query.all())
+
     def test_of_calculations(self, sales: memdb.Collection[Sale]) -> None:
         """What is grouped by may be calculated, and calculated with."""
         query = sales.where().group_by(F.id % 2)

@@ -6,6 +6,7 @@ import math
 from collections import OrderedDict
 from dataclasses import dataclass, field
 from decimal import Decimal
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import msgspec
@@ -185,6 +186,12 @@ class TestSelect:
         assert 1 == people.where(id=9).select(count_()).count()
 
 
+def places_of(columns: list[list[Any]], size: int) -> list[list[int]]:
+    """Return the places of each combination of values."""
+    order, starts = places_by_value(columns, size)
+    return [order[start:stop].tolist() for start, stop in pairwise(starts)]
+
+
 class TestDistinct:
     def test_selected(self, people: memdb.Collection[Person]) -> None:
         """Equal results come once, where the first one is; skip and limit count what is left."""
@@ -250,19 +257,19 @@ class TestDistinct:
         for place, number in enumerate(where):
             expected.setdefault(number, []).append(place)
 
-        assert list(expected.values()) == places_by_value([values], len(values))
+        assert list(expected.values()) == places_of([values], len(values))
         assert [places[0] for places in expected.values()] == first_places([values], len(values))
 
     def test_same_object(self) -> None:
         """What says of nothing whether it is equal is itself."""
         one, other = Stubborn(), Stubborn()
 
-        assert [[0, 2], [1]] == places_by_value([[one, other, one]], 3)
+        assert [[0, 2], [1]] == places_of([[one, other, one]], 3)
 
     def test_single_group(self) -> None:
         """By nothing at all, everything is one."""
-        assert [[0, 1, 2]] == places_by_value([], 3)
-        assert [] == places_by_value([], 0)
+        assert [[0, 1, 2]] == places_of([], 3)
+        assert [] == places_of([], 0)
 
     @pytest.mark.parametrize("values", [[3, 1, 3], ["a", "b", "a"], [1, True, None], [0.5, 1, 0.5]])
     def test_shortcut(self, values: list[Any]) -> None:
@@ -270,5 +277,16 @@ class TestDistinct:
         odd = [math.nan, [1]]
 
         assert first_places([values], 3) == first_places([[*values, *odd]], 5)[:-2]
-        assert places_by_value([values], 3) == places_by_value([[*values, *odd]], 5)[:-2]
+        assert places_of([values], 3) == places_of([[*values, *odd]], 5)[:-2]
         assert first_places([values, values], 3) == first_places([values], 3)
+        assert places_of([values, values], 3) == places_of([values], 3)
+
+    def test_many(self) -> None:
+        """However many different ones there are, each is where it was, and stands at its places."""
+        size = 3 * 2**16
+        values = [place * 7 % (2**16 + 5) for place in range(size)]
+        expected: dict[int, list[int]] = {}
+        for place, value in enumerate(values):
+            expected.setdefault(value, []).append(place)
+
+        assert list(expected.values()) == places_of([values], size)

@@ -1,0 +1,214 @@
+"""What generated joins call: records by their identity, and by a value where no index has it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, Final
+
+from memdb.errors import IdentityError
+from memdb.indexes._order import ABSENT
+from memdb.query._join import COLLECTIONS, OPEN_COLLECTIONS, Form
+from memdb.query._joining import canonical
+from memdb.query._reading import column
+from memdb.query._runtime import Misfit, Runtime
+
+if TYPE_CHECKING:
+    from memdb._index_set import View
+    from memdb.indexes import Bucket
+    from memdb.query._values import Value
+
+# Natural keys whose numbers one plan remembers.
+_MOST_NUMBERS: Final = 65_536
+
+
+class Loader:
+    """The records of a collection of which the cache does not hold all, for one run of a query."""
+
+    __slots__ = ("_cache", "_fill", "_read", "_store")
+
+    def __init__(self, store: Any, fill: Callable[[Bucket, int], list[Any]]) -> None:
+        """Load records.
+
+        Args:
+            store: The collection.
+            fill: `Runtime.fill` of it.
+        """
+        self._store = store
+        self._cache = store.cache
+        self._fill = fill
+        # Those that the cache did not take, so that each is one object in a result.
+        self._read: dict[int, Any] = {}
+
+    def find(self, number: Any) -> Any:
+        """Return the record of a number, None where there is none."""
+        if type(number) is not int:
+            return None
+        record = self._cache.get(number)
+        if record is None:
+            record = self._read.get(number)
+        return self._load(number) if record is None else record
+
+    def take(self, number: int) -> Any:
+        """Return the record of a number.
+
+        Raises:
+            KeyError: There is none.
+        """
+        record = self.find(number)
+        if record is None:
+            raise KeyError(number)
+        return record
+
+    def rows(self, bucket: Bucket, version: int) -> list[Any]:
+        """Return the records of a bucket, in default order."""
+        try:
+            return self._fill(bucket, version)
+        except KeyError:
+            pass
+        numbers = bucket.numbers.tolist()
+        rows = list(map(self.take, numbers))
+        if self._store.key is not None:
+            slots = list(map(self._store.identities.find, numbers))
+            rows = [rows[place] for place in sorted(range(len(rows)), key=slots.__getitem__)]
+        return rows
+
+    def _load(self, number: int) -> Any:
+        found = self._store.shared(number)
+        if found is None:
+            return None
+        record, is_kept = found
+        if not is_kept:
+            conforms = self._store.cloner.conforms
+            if conforms is not None and not conforms(record):
+                raise Misfit
+            self._read[number] = record
+        return record
+
+
+class KeyFinder:
+    """From natural keys to records, for one plan."""
+
+    def __init__(self, store: Any) -> None:
+        self._key = store.key
+        # By type and key: 1 and True are two.
+        self._numbers: dict[tuple[type, Any], tuple[int, Any]] = {}
+
+    def finder(self, find: Callable[[int], Any]) -> Callable[[Any], Any]:
+        """Return a function from a key to its record, None where there is none.
+
+        Args:
+            find: From a number to its record.
+        """
+        key, numbers = self._key, self._numbers
+
+        def by_key(value: Any) -> Any:
+            if value is None or value is ABSENT:
+                return None
+            known = None if key.is_displaced else numbers.get((type(value), value))
+            if known is None:
+                return self._look_up(value, find)
+            number, encoded = known
+            record = find(number)
+            # Another key may have got the number since.
+            return record if record is not None and key.is_of(record, encoded) else None
+
+        return by_key
+
+    def _look_up(self, value: Any, find: Callable[[int], Any]) -> Any:
+        try:
+            encoded = self._key.encode(value)
+        except IdentityError:
+            return None
+        for number in self._key.numbers(encoded):
+            record = find(number)
+            if record is not None and self._key.is_of(record, encoded):
+                # A tuple may have parts of several types in it that are equal.
+                if type(value) is not tuple and len(self._numbers) < _MOST_NUMBERS:
+                    self._numbers[type(value), value] = number, encoded
+                return record
+        return None
+
+
+def naming(store: Any, form: Form) -> Callable[[Any, Any], bool]:
+    """Return whether a value of the right is or has an identity of the left.
+
+    Args:
+        store: The collection on the left.
+        form: See `Join`.
+    """
+    collections = COLLECTIONS if form == "elements" else OPEN_COLLECTIONS
+
+    def is_named(value: Any, identity: Any) -> bool:
+        wanted = canonical(store, identity)
+        values = value if form != "equal" and isinstance(value, collections) else (value,)
+        return any([canonical(store, each) == wanted for each in values])
+
+    return is_named
+
+
+def listing(is_ordered: bool, *, has_numbers: bool) -> Callable[[Any], Iterable[Any]]:
+    """Return a function that gives the identities that a value lists.
+
+    Args:
+        is_ordered: Their order does not matter, as the rights have one of their own.
+        has_numbers: The identities are numbers, whose order is that of the records.
+    """
+
+    def listed(value: Any) -> Iterable[Any]:
+        if isinstance(value, list | tuple) or (is_ordered and isinstance(value, COLLECTIONS)):
+            return value
+        if not isinstance(value, COLLECTIONS):
+            return ()
+        if not has_numbers:
+            # What a set names comes in default order, which is not that of the keys.
+            raise Misfit
+        return sorted(value)
+
+    return listed
+
+
+class Tables:
+    """The records of the right side of a join by what the left looks up, of one version."""
+
+    def __init__(self, store: Any, left: Any, match: Value, form: Form, is_named: bool) -> None:
+        """Say what is grouped.
+
+        Args:
+            store: The collection on the right.
+            left: That on the left.
+            match: By which value.
+            form: See `Join`.
+            is_named: It is or has an identity of the left, whose type matters.
+        """
+        self._runtime = Runtime(store)
+        self._shape = store.query_shape
+        self._match = match
+        self._form = form
+        self._left = left if is_named else None
+
+    def table(self, view: View, version: int) -> dict[Any, list[Any]]:
+        """Return value -> records in default order.
+
+        Raises:
+            Misfit: Not every record is at hand.
+            TypeError: A value has no hash.
+
+        Cost: O(records).
+        """
+        records = self._runtime.all_rows(view, version)
+        found: dict[Any, list[Any]] = {}
+        for record, value in zip(records, column(self._match, records, self._shape), strict=True):
+            if value is None or value is ABSENT:
+                continue
+            if self._left is not None:
+                self._take_in(found, record, value)
+            elif value == value:
+                found.setdefault(value, []).append(record)
+        return found
+
+    def _take_in(self, found: dict[Any, list[Any]], record: Any, value: Any) -> None:
+        collections = COLLECTIONS if self._form == "elements" else OPEN_COLLECTIONS
+        values = value if self._form != "equal" and isinstance(value, collections) else (value,)
+        for key in dict.fromkeys([canonical(self._left, each) for each in values]):
+            if key is not None:
+                found.setdefault(key, []).append(record)

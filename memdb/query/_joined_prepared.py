@@ -1,0 +1,200 @@
+"""Prepared joined queries: compiled once, called with parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from memdb.query._builder import checked_count
+from memdb.query._join_source import What, join_constants, windows_in
+from memdb.query._joined_plans import JoinPlan, make_join_plan
+from memdb.query._parameters import (
+    check_names,
+    check_parameters,
+    collections_in,
+    parameters,
+)
+from memdb.query._plans import ATTEMPTS, ENDLESS
+from memdb.query._prepared import Preparation
+from memdb.query._row_copies import is_shared
+from memdb.query._values import Parameter
+
+if TYPE_CHECKING:
+    from memdb.query._explanation import JoinedExplanation
+    from memdb.query._joined import JoinedQuery
+    from memdb.query._prepared import Prepared
+
+# Further than what is wanted, where a join may drop rows.
+_AHEAD: Final = 64
+
+
+class _JoinedPreparation:
+    """What is behind a prepared joined query, and what the user calls.
+
+    What the left and the joins alone answer goes to their plans; everything else is asked with the
+    values in their places.
+    """
+
+    def __init__(self, query: JoinedQuery[*tuple[Any, ...]]) -> None:
+        self._query = query
+        self._required = parameters(*query._nodes())
+        self._source = query._store
+        # Here, so that what is wrong is told now.
+        query._check()
+        parts = query._parts()
+        self._parts = parts
+        left = parts.left
+        has_window = left._limit is not None or not _is_nothing(left._skip)
+        is_limited = query._limit is not None or not _is_nothing(query._skip)
+        self._is_limited = is_limited
+        self._is_simple = (
+            parts.condition is None
+            and not parts.order
+            and not query._is_made_of_many
+            and left._cursor is None
+            and not (query._selection is not None and parameters(*query._selection.values))
+            and not has_window
+        )
+        self._whole = Preparation(left)
+        self._part = Preparation(left.limit(1)) if is_limited else self._whole
+        self._gives_rows = query._selection is None and is_shared(self._source)
+        nodes = query._nodes()
+        # What is given for these is the value itself; others have to be looked at.
+        self._is_plain = all(self._required.values()) and not any(map(collections_in, nodes))
+        self._plans: dict[What, JoinPlan] = {}
+        joins = self._source.joins
+        self._constants = join_constants(joins)
+        self._conditions = [each for each in _conditions(joins) if parameters(each)]
+        self._windows = [join.right for join in windows_in(joins)]
+        if self._is_simple:
+            self._plan("rows")
+
+    def __call__(self, **given: Any) -> list[Any]:
+        """Return the results; see `Prepared`."""
+        rows = self._rows(given) if self._is_simple else None
+        if rows is None:
+            return cast("list[Any]", self._query._bound(given).all())
+        return rows if self._gives_rows else self._query._given(rows, set())
+
+    def count(self, **given: Any) -> int:
+        """Return how many results there are; see `Prepared`."""
+        found = None
+        if self._is_simple and not self._is_limited:
+            found = self._count(given)
+        if found is None:
+            return cast("int", self._query._bound(given).count())
+        return found
+
+    def explain(self, /, **given: Any) -> JoinedExplanation:
+        """Return how it would be answered now; see `Prepared`."""
+        return cast("JoinedExplanation", self._query._bound(given).explain())
+
+    # -- inside --------------------------------------------------------------------------
+
+    def _rows(self, given: dict[str, Any]) -> list[Any] | None:
+        """Return shared rows, None where the general way has to."""
+        values = self._checked(given)
+        if not self._is_limited:
+            found = self._joined("rows", self._whole, values, 0, ENDLESS)
+            return None if found is None else found[0]
+        start, stop = self._limits(self._query, values)
+        if self._parts.is_cut:
+            found = self._joined("rows", self._part, values, start, stop)
+            return None if found is None else found[0]
+        ahead = min(2 * stop + _AHEAD, ENDLESS)
+        found = self._joined("rows", self._part, values, 0, ahead)
+        if found is not None and len(found[0]) < stop and found[1] == ahead:
+            found = self._joined("rows", self._whole, values, 0, ENDLESS)
+        return None if found is None else found[0][start:stop]
+
+    def _count(self, given: dict[str, Any]) -> int | None:
+        values = self._checked(given)
+        if not any([join.is_inner for join in self._source.joins]):
+            found = self._whole.answer("count", self._of_left(values), 0, ENDLESS)
+            return None if found is None else int(found)
+        both = self._joined("count", self._whole, values, 0, ENDLESS)
+        return None if both is None else int(both[0])
+
+    def _joined(
+        self, what: What, left: Preparation[Any], values: dict[str, Any], start: int, stop: int
+    ) -> tuple[Any, int] | None:
+        """Return what the plan makes of some records of the left, and how many those are."""
+        limits = [end for right in self._windows for end in self._limits(right, values)]
+        engine, own = self._source.engine, self._of_left(values)
+        for _ in range(ATTEMPTS):
+            plan = self._plan(what)
+            if plan.run is None or (engine.transaction is not None and engine.current()):
+                return None
+            versions = plan.versions()
+            if versions is None:
+                plan.catch_up()
+                versions = plan.versions()
+                if versions is None:
+                    continue
+            records = left.answer("rows", own, start, stop)
+            if records is None:
+                return None
+            taken = [values[name] for name in plan.parameters]
+            found = plan.run(*versions, records, *self._constants, *taken, *limits)
+            if found is not None:
+                return found, len(records)
+            if not plan.catch_up():
+                return None
+        return None
+
+    def _plan(self, what: What) -> JoinPlan:
+        plan = self._plans.get(what)
+        if plan is None or not plan.is_valid:
+            plan = self._plans[what] = make_join_plan(self._source, what)
+        return plan
+
+    def _checked(self, given: dict[str, Any]) -> dict[str, Any]:
+        """Return a value for each parameter, None for those that were left out.
+
+        Raises:
+            QueryError: One is missing, there is none of a name, or a value does not fit.
+        """
+        if given.keys() == self._required.keys() and self._is_plain:
+            return given
+        check_names(self._required, given)
+        values = {name: given.get(name) for name in self._required}
+        for condition in self._conditions:
+            own = {name: given[name] for name in parameters(condition) if name in given}
+            values |= check_parameters(condition, own)
+        return values
+
+    def _of_left(self, values: dict[str, Any]) -> dict[str, Any]:
+        return values if self._is_plain else self._whole.checked(values)
+
+    def _limits(self, query: Any, values: dict[str, Any]) -> tuple[int, int]:
+        """Return start and stop of what is wanted of a query.
+
+        Raises:
+            QueryError: A parameter can't be a number of results.
+        """
+        skip, limit = query._skip, query._limit
+        if isinstance(skip, Parameter):
+            skip = checked_count(values[skip.name], "skip", query._store)
+        if isinstance(limit, Parameter):
+            given = values[limit.name]
+            limit = None if given is None else checked_count(given, "limit", query._store)
+        start = min(skip, ENDLESS)
+        return start, ENDLESS if limit is None else min(start + limit, ENDLESS)
+
+
+def _is_nothing(skip: Any) -> bool:
+    return type(skip) is int and skip == 0
+
+
+def _conditions(joins: Sequence[Any]) -> list[Any]:
+    """Return the conditions of the right sides, the nested ones too."""
+    found: list[Any] = []
+    for join in joins:
+        found += [] if join.right._condition is None else [join.right._condition]
+        found += [] if join.nested is None else _conditions(join.nested._joins)
+    return found
+
+
+def prepared_joined(query: JoinedQuery[*tuple[Any, ...]]) -> Prepared[Any]:
+    """Return a joined query compiled."""
+    return cast("Prepared[Any]", _JoinedPreparation(query))
