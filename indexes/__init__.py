@@ -26,6 +26,7 @@ from memdb.indexes._order import (
     family_name,
     sort_key,
 )
+from memdb.indexes._sequel import Sequel, reach, sequel
 from memdb.indexes._sorted import SortedEntries
 from memdb.indexes._sorted_span import Span
 from memdb.indexes._unique import NO_KEY, Duplicate, UniqueEntries
@@ -47,6 +48,7 @@ __all__ = [
     "IdentityIndex",
     "Reversed",
     "ScannedIdentities",
+    "Sequel",
     "SortedEntries",
     "Span",
     "UniqueEntries",
@@ -57,5 +59,7 @@ __all__ = [
     "family_name",
     "first_seed",
     "numbers_of",
+    "reach",
+    "sequel",
     "sort_key",
 ]

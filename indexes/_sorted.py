@@ -192,6 +192,7 @@ class SortedEntries:
         is_high_open: bool = False,
         *,
         prefix: Sequence[Any] = (),
+        head: Sequence[SortKey] = (),
     ) -> Span:
         """Return the entries of an interval, of those with these first keys.
 
@@ -202,14 +203,17 @@ class SortedEntries:
             is_low_open: Without `low` itself.
             is_high_open: Without `high` itself.
             prefix: Values that the first parts of a compound key equal; a NaN equals nothing.
+            head: Sort keys that the parts behind the prefix have.
 
         Cost: two searches, 1 us.
         """
         state = self._state
-        head = tuple(map(sort_key, prefix)) if prefix else ()
-        if (NAN_RANK,) in head:
-            # Equal in the order, and to nothing for Python.
-            return Span(state, 0, 0, 0)
+        if prefix:
+            first_keys = tuple(map(sort_key, prefix))
+            if (NAN_RANK,) in first_keys:
+                # Equal in the order, and to nothing for Python.
+                return Span(state, 0, 0, 0)
+            head = (*first_keys, *head)
         start, stop = state.column.range(head, low, high, is_low_open, is_high_open)
         if stop < start:
             stop = start

@@ -52,10 +52,12 @@ from memdb.errors import (
     WriteError,
 )
 from memdb.query import F, P, case, count_, optional
-from memdb.query._explanation import Explanation
+from memdb.query._explanation import Explanation, JoinAccess, JoinedExplanation
+from memdb.query._joined import JoinedQuery
 from memdb.query._paging import Page
 from memdb.query._prepared import Prepared
 from memdb.query._query import Query
+from memdb.query._row import Row
 from memdb.serializers import by_name
 from memdb.storage import Finding, Recovery
 
@@ -89,6 +91,9 @@ __all__ = [
     "IdentityError",
     "IndexKeyError",
     "Indexes",
+    "JoinAccess",
+    "JoinedExplanation",
+    "JoinedQuery",
     "KeyedCollection",
     "LockedError",
     "MemdbError",
@@ -105,6 +110,7 @@ __all__ = [
     "RecordNotFoundError",
     "RecordTypeError",
     "Recovery",
+    "Row",
     "Schema",
     "SetIndex",
     "SortedIndex",

@@ -140,12 +140,11 @@ def _range(view: View, seed: Range) -> Candidates | None:
     if entries is None:
         # Dropped since the seed was made.
         return None
-    operands = [each.value for each in seed.prefix]
-    operands += [each.value for _, some in seed.bounds for each in some]
+    operands = [each.value for each in seed.operands]
     if any([isinstance(each, Parameter) for each in operands]):
         return None
     try:
-        span: Span = range_finder(entries, seed)(*operands)
+        span = range_finder(entries, seed)(*operands)
     except Misfit:
         return _inexact_range(entries, seed)
     return Candidates(seed, span.count, span.array)
@@ -167,7 +166,7 @@ def _columns(view: View, seed: Columns) -> Candidates | None:
 
 def _inexact_range(entries: Any, seed: Range) -> Candidates | None:
     """Return the candidates of a comparison whose interval has more than what matches."""
-    if seed.prefix or len(seed.bounds) != 1:
+    if seed.prefix or len(seed.bounds) != 1 or seed.after is not None:
         return None
     ((operator, operands),) = seed.bounds
     values = [each.value for each in operands]

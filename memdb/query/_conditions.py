@@ -279,6 +279,32 @@ class Callback(Expression):
         return shown(self.function)
 
 
+class Behind(Expression):
+    """Match the records that come behind a place in an order, as behind a cursor.
+
+    Attributes:
+        place: A `memdb.query._keyset.Place`.
+        plain: The same condition by comparisons alone, which is as good for records that are as
+            their class says; None where such records may have values that comparisons do not order.
+    """
+
+    __slots__ = ("place", "plain")
+
+    def __init__(self, place: Any, plain: Expression | None) -> None:
+        self.place = place
+        self.plain = plain
+        self._analysis = None
+
+    def _take(self, constants: list[Any], depth: int) -> Any:
+        """Return the structure, and append the test, the place, and the plain one's constants."""
+        constants += [self.place.is_before, self.place]
+        plain = None if self.plain is None else self.plain._take(constants, deeper(depth))
+        return "behind", self.place.structure, plain
+
+    def __repr__(self) -> str:
+        return "behind the cursor"
+
+
 ALWAYS: Final = Always()
 NEVER: Final = Never()
 

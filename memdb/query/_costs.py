@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Container
 from typing import Any, Final
 
-from memdb.query._conditions import Callback, Comparison, Expression, Never
+from memdb.query._conditions import Behind, Callback, Comparison, Expression, Never
 from memdb.query._fields import Field
 from memdb.query._structure import structure
 from memdb.query._values import Parameter, Value
@@ -19,6 +19,8 @@ _OPERATORS: Final = {
 # Most of it the copy that it gets.
 _OF_FUNCTION: Final = 60
 _OF_CALLABLE: Final = 100
+# The sort keys of a record's values.
+_OF_PLACE: Final = 50
 
 
 def cost_of(part: Expression, functions: Container[Any] = ()) -> tuple[int, str]:
@@ -34,6 +36,8 @@ def cost_of(part: Expression, functions: Container[Any] = ()) -> tuple[int, str]
 def _cost(node: Any, functions: Container[Any]) -> int:
     if isinstance(node, Callback):
         return _OF_CALLABLE
+    if isinstance(node, Behind):
+        return _OF_PLACE
     if isinstance(node, Comparison):
         operands = node.operands
         is_truth = node.operator == "==" and type(operands[0]) is bool

@@ -25,6 +25,7 @@ from memdb.query._aggregates import Aggregate, Group, term_key
 from memdb.query._conditions import (
     Always,
     And,
+    Behind,
     Callback,
     Comparison,
     Expression,
@@ -161,6 +162,7 @@ _EVALUATORS: Final[dict[type, Callable[[Any, Any, Mapping[str, Any]], bool]]] = 
     Always: lambda e, record, given: True,
     Never: lambda e, record, given: False,
     Callback: lambda e, record, given: bool(e.function(record)),
+    Behind: lambda e, record, given: e.place.is_before(record),
     Optional: _optional,
     Case: _case,
 }

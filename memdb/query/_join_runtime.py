@@ -155,14 +155,17 @@ def listing(is_ordered: bool, *, has_numbers: bool) -> Callable[[Any], Iterable[
     """
 
     def listed(value: Any) -> Iterable[Any]:
-        if isinstance(value, list | tuple) or (is_ordered and isinstance(value, COLLECTIONS)):
-            return value
         if not isinstance(value, COLLECTIONS):
             return ()
-        if not has_numbers:
+        if isinstance(value, list | tuple) and not is_ordered:
+            return value
+        if has_numbers:
+            # The default order, and that of what an order holds equal.
+            return sorted([each for each in value if type(each) is int])
+        if not is_ordered:
             # What a set names comes in default order, which is not that of the keys.
             raise Misfit
-        return sorted(value)
+        return value
 
     return listed
 

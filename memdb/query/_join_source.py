@@ -6,50 +6,34 @@ gives None where it can't answer.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, get_args, get_origin
+from itertools import repeat
+from typing import TYPE_CHECKING, Any, Final, Literal
 
-from memdb.query._conditions import has_callback
+from memdb.query._conditions import Comparison, conjuncts, has_callback
 from memdb.query._fields import Field
 from memdb.query._join import Join
-from memdb.query._join_access import Access, access_of
-from memdb.query._join_runtime import KeyFinder, Loader, Tables, listing, naming
+from memdb.query._join_access import access_of
+from memdb.query._join_candidates import Candidates, Key, Side, Taken
+from memdb.query._join_runtime import Loader, naming
 from memdb.query._joining import canonical
 from memdb.query._order_source import order_lines
-from memdb.query._paths import members_of, resolve_path
 from memdb.query._plan_source import ESCAPES
 from memdb.query._runtime import Misfit, Runtime
 from memdb.query._source import SourceWriter
 from memdb.query._structure import constants
-from memdb.query._values import Value
-from memdb.serializers._build import is_plain_name
+from memdb.query._values import Parameter, Value
 
 if TYPE_CHECKING:
     from memdb._index_set import View
+    from memdb.query._query import Query
     from memdb.query._row_source import RowSource
 
 What = Literal["rows", "count"]
 Lines = list[Any]
 
-# Types whose values equal a value of another type only if that is no identity.
-_EXACT: Final = frozenset({int, str, bytes})
-
-
-class Side(NamedTuple):
-    """A collection whose records are in a slot.
-
-    Attributes:
-        store: It.
-        number: By which the source names what is of it.
-        record: The source of a record.
-        may_be_none: There may be none in the slot.
-    """
-
-    store: Any
-    number: int
-    record: str
-    may_be_none: bool
+# Stands for a collection of which every record is in the cache: there are no others to load.
+_NOTHING: Final[dict[Any, Any]] = {}
 
 
 class JoinWriter:
@@ -62,16 +46,32 @@ class JoinWriter:
         stores: The collections, each once, the left one first.
     """
 
-    def __init__(self, source: RowSource, views: dict[Any, View], what: What) -> None:
+    def __init__(
+        self, source: RowSource, views: dict[Any, View], what: What, constant: frozenset[int]
+    ) -> None:
+        """Write for some joins.
+
+        Args:
+            source: The joins.
+            views: Of all collections, the left one first.
+            what: Rows, or their number.
+            constant: The places of the joins that look up the same in all rows.
+        """
         self._source = source
         self._what = what
         self._views = views
+        self._constant = constant
         self.stores = list(views)
         self.constants = 0
         self.windows: list[str] = []
         left = source.left._store
         self._base = SourceWriter(left.query_shape, is_typed=left.decoding.is_typed)
-        self.names: dict[str, Any] = {"ESCAPES": ESCAPES, "Misfit": Misfit, "canonical": canonical}
+        self.names: dict[str, Any] = {
+            "ESCAPES": ESCAPES,
+            "Misfit": Misfit,
+            "canonical": canonical,
+            "repeat": repeat,
+        }
         self._count = 0
         self._defined: Lines = []
         self._prelude: Lines = []
@@ -86,7 +86,7 @@ class JoinWriter:
             Misfit: Only the general way can answer.
         """
         source = self._source
-        made = self._level(source, "found", source.left._store, self._what)
+        made = self._level(source, source.left._store, self._what)
         limits = [f"{name}_{end}" for name in self.windows for end in ("start", "stop")]
         arguments = ["found", *[f"c{number}" for number in range(self.constants)]]
         arguments += [*[f"p_{name}" for name in parameters], *limits]
@@ -96,8 +96,10 @@ class JoinWriter:
         changed += " or " + " or ".join([f"view{n}.cursor != version{n}" for n in numbers])
         body: Lines = [
             *self._base.prelude,
+            "if not found:",
+            [f"return {'0' if self._what == 'count' else '[]'}"],
             "try:",
-            [*self._lookups(), *self._prelude, *self._defined, f"rows = {made}"],
+            [*self._lookups(), *self._prelude, *self._defined, *made],
             "except ESCAPES:",
             ["return None"],
             f"if {changed}:",
@@ -143,151 +145,150 @@ class JoinWriter:
 
     # -- one level -----------------------------------------------------------------------
 
-    def _level(self, source: RowSource, found: str, store: Any, what: What) -> str:
-        """Return the source of the list of the rows of some records.
+    def _level(self, source: RowSource, store: Any, what: What) -> Lines:
+        """Return the lines that set ``rows`` to the rows of what is in ``found``.
 
         Args:
             source: What is joined to them.
-            found: The source of the records.
             store: Their collection.
             what: Rows, or their number.
         """
         level = self._number()
-        record = f"r{level}"
-        sides = [Side(store, self.stores.index(store), record, False)]
-        row = f"Row{level}"
+        record, row = f"r{level}", f"Row{level}"
+        is_top = source is self._source
         self.names[row] = source.row
-        last = max([n for n, join in enumerate(source.joins) if join.is_inner], default=-1)
+        sides = [Side(store, record, False)]
+        last = max([n for n, join in enumerate(source.joins, 1) if join.is_inner], default=0)
         used = {join.place for join in source.joins}
+        lines: Lines = []
         clauses: list[str] = []
         elements = [record]
         for place, join in enumerate(source.joins, 1):
-            number = self._number()
-            name = f"x{number}"
-            is_before = place - 1 <= last
-            is_unused = not join.is_inner and not (place in used and is_before)
-            if what == "count" and is_unused:
-                self.constants += len(join_constants([join]))
-                self.windows += [f"w{self._number()}" for _ in windows_in([join])]
-                sides.append(Side(join.store, -1, "None", True))
+            if what == "count" and not join.is_inner and not (place in used and place < last):
+                self._skip(join)
+                sides.append(Side(join.store, "None", True))
                 continue
+            number = self._number()
             taken = self._rights(join, sides, number)
-            if join.is_inner:
-                clauses.append(name_test(name, taken, is_many=join.is_many))
+            name = f"x{number}"
+            is_constant = (is_top and place in self._constant) or sides[join.place].is_constant
+            if is_constant:
+                lines += [f"{each} = {made}" for each, made in taken.before]
+                lines.append(f"{name} = {taken.source}")
+                if join.is_inner:
+                    lines += [
+                        f"if not {name}:" if join.is_many else f"if {name} is None:",
+                        ["found = []"],
+                    ]
                 elements.append(name)
-            elif place in used and is_before:
-                clauses.append(f"(({name} := {taken}) or True)")
-                elements.append(name)
-            elif place in used:
-                elements.append(f"({name} := {taken})")
             else:
-                elements.append(taken)
-            may_be_none = not join.is_inner
-            sides.append(Side(join.store, self.stores.index(join.store), name, may_be_none))
-        condition = f" if {' and '.join(clauses)}" if clauses else ""
+                clauses += [_named(each, made) for each, made in taken.before]
+                if join.is_inner and what == "count" and taken.test and place not in used:
+                    clauses.append(f"if {taken.test}")
+                elif join.is_inner:
+                    clauses.append(_named(name, taken.source))
+                    clauses.append(f"if {name}" if join.is_many else f"if {name} is not None")
+                    elements.append(name)
+                elif place in used:
+                    clauses.append(_named(name, taken.source))
+                    elements.append(name)
+                else:
+                    elements.append(taken.source)
+            sides.append(Side(join.store, name, not join.is_inner, is_constant))
+        if is_top and any([side.is_constant for side in sides]):
+            lines = [f"{record} = found[0]", *lines]
         if what == "count":
-            return f"len([1 for {record} in {found}{condition}])"
-        return f"[{row}({', '.join(elements)}) for {record} in {found}{condition}]"
+            made = f"len([1 for {' '.join([f'{record} in found', *clauses])}])"
+            return [*lines, f"rows = {made if clauses else 'len(found)'}"]
+        if not clauses and all([side.is_constant for side in sides[1:]]):
+            # Half of the time of a comprehension (benchmark query_joins, JoinOne).
+            shared = "".join([f", repeat({name})" for name in elements[1:]])
+            return [*lines, f"rows = [*map({row}, found{shared})]"]
+        made = f"{row}({', '.join(elements)})"
+        return [*lines, f"rows = [{made} for {' '.join([f'{record} in found', *clauses])}]"]
 
-    def _rights(self, join: Join, sides: list[Side], number: int) -> str:
+    def _skip(self, join: Join) -> None:
+        """Leave a join out that does not matter for the number of rows."""
+        self.constants += len(join_constants([join]))
+        self.windows += [f"w{self._number()}" for _ in windows_in([join])]
+
+    def _rights(self, join: Join, sides: list[Side], number: int) -> Taken:
         """Return the source of what belongs to one row."""
-        if join.right._condition is not None and has_callback(join.right._condition):
+        right = join.right
+        if right._condition is not None and has_callback(right._condition):
             raise Misfit
-        if join.right._cursor is not None:
+        if right._cursor is not None or (join.match is not None and constants(join.match)):
             raise Misfit
         side = sides[join.place]
-        right = self.stores.index(join.store)
-        access = access_of(join, side.store)
-        key = _Key(self, join, side, access)
-        candidates = _Candidates(self, join, access, key, right, number)
-        is_simple = not (join.has_window or join.right._order or join.nested)
-        if join.match is not None and constants(join.match):
-            raise Misfit
-        is_inline = is_simple and not join.is_many and candidates.is_sole
-        checks = self._checks(join, key, is_inline=is_inline)
-        source = self._made(join, candidates, number, checks, is_simple=is_simple)
-        return (
-            f"({key.nothing} if {side.record} is None else {source})" if key.is_guarded else source
-        )
+        key = Key(self, join, side)
+        candidates = Candidates(self, join, access_of(join, side.store), key, number)
+        if right._order or join.has_window or join.nested is not None:
+            return self._made(join, candidates, number)
+        if candidates.is_sole and not join.is_many:
+            return self._sole(join, candidates, number)
+        if right._condition is not None or self._is_checked(join, key):
+            return self._made(join, candidates, number)
+        return candidates.many() if join.is_many else candidates.only()
 
-    def _made(
-        self,
-        join: Join,
-        candidates: _Candidates,
-        number: int,
-        checks: list[str],
-        *,
-        is_simple: bool,
-    ) -> str:
-        """Return the source of the content of a slot."""
-        right = candidates.right
-        if is_simple and not join.is_many and candidates.is_sole:
-            name = f"y{number}"
-            condition = self._condition(join, right, name)
-            tests = [*[check.replace("{r}", name) for check in checks], *condition]
-            if not tests:
-                return candidates.sole()
-            return (
-                f"({name} if ({name} := {candidates.sole()}) is not None"
-                f" and {' and '.join(tests)} else None)"
-            )
-        condition = self._condition(join, right, "r")
-        if is_simple and not condition and not checks:
-            if join.is_many:
-                return candidates.many()
-            return candidates.only()
-        # Everything else is made of the list of the candidates.
-        tests = [*[check.replace("{r}", "r") for check in checks], *condition]
-        lines: Lines = []
+    def _sole(self, join: Join, candidates: Candidates, number: int) -> Taken:
+        """Return the source of the only record that may belong, if it is as it must be."""
+        taken, name = candidates.sole(), f"y{number}"
+        tests = self._tests(join, candidates.key, name, candidates.key.source)
+        if not tests:
+            return taken
+        source = f"({name} if {' and '.join([f'{name} is not None', *tests])} else None)"
+        return Taken([*taken.before, (name, taken.source)], source)
+
+    def _made(self, join: Join, candidates: Candidates, number: int) -> Taken:
+        """Return the source of what a function makes of the records that may belong."""
+        tests = self._tests(join, candidates.key, "r", "identity")
+        lines: Lines = ["found = [*found]"]
         if tests:
-            lines.append(f"found = [r for r in found if {' and '.join(tests)}]")
-        else:
-            lines.append("found = [*found]")
+            lines = [f"found = [r for r in found if {' and '.join(tests)}]"]
         lines += self._order(join, number)
         if join.nested is not None:
             lines += self._nested(join)
         if join.is_many:
             lines.append("return tuple(found)")
         else:
-            lines += [
-                "if len(found) > 1:", ["raise Misfit"],
-                "return found[0] if found else None",
-            ]  # fmt: skip
-        identity = ", identity" if checks else ""
-        self._defined += [f"def made{number}(found{identity}):", lines]
-        given = f", {candidates.key.identity}" if checks else ""
-        return f"made{number}({candidates.list()}{given})"
+            lines += ["if len(found) > 1:", ["raise Misfit"]]
+            lines.append("return found[0] if found else None")
+        is_checked = self._is_checked(join, candidates.key)
+        self._defined += [f"def made{number}(found{', identity' if is_checked else ''}):", lines]
+        taken = candidates.list()
+        given = f", {candidates.key.source}" if is_checked else ""
+        return Taken(taken.before, f"made{number}({taken.source}{given})")
 
-    def _checks(self, join: Join, key: _Key, *, is_inline: bool) -> list[str]:
-        """Return what else is compared, where the type of an identity matters."""
-        if join.left is not None or join.match is None or key.is_exact:
-            return []
-        name = f"is_named{self._number()}"
-        self.names[name] = naming(key.side.store, join.form)
-        source = self.value(join.match, join.store, "{r}")
-        identity = key.identity if is_inline else "identity"
-        return [f"{name}({source}, {identity})"]
+    def _is_checked(self, join: Join, key: Key) -> bool:
+        """Whether the type of a value that equals an identity has to be looked at."""
+        return key.is_identity and join.match is not None and not key.is_exact
 
-    def _condition(self, join: Join, right: int, record: str) -> list[str]:
+    def _tests(self, join: Join, key: Key, record: str, identity: str) -> list[str]:
+        """Return what a record of the right must match."""
+        tests: list[str] = []
+        if self._is_checked(join, key):
+            assert join.match is not None
+            name = f"is_named{self._number()}"
+            self.names[name] = naming(key.side.store, join.form)
+            value = self.value(join.match, join.store, record)
+            tests.append(f"{name}({value}, {identity})")
         condition = join.right._condition
-        if condition is None:
-            return []
-        store = self.stores[right]
-        writer = self.writer(store, record)
-        writer.constants = self.constants
-        source = writer.condition(condition)
-        self.constants = writer.constants
-        return [f"({source})"]
+        if condition is not None:
+            writer = self._writer(join.store, record)
+            writer.constants = self.constants
+            tests.append(f"({writer.condition(condition)})")
+            self.constants = writer.constants
+        return tests
 
     def _order(self, join: Join, number: int) -> Lines:
         """Return the lines that put what belongs to a row in order, and cut it."""
         lines: Lines = []
         if join.has_window:
             self.windows.append(f"w{number}")
-            lines += [f"start, stop = w{number}_start, w{number}_stop"]
+            lines.append(f"start, stop = w{number}_start, w{number}_stop")
         order = join.right._order
         if order:
-            writer = self.writer(join.store, "r")
+            writer = self._writer(join.store, "r")
             made, names, self.constants = order_lines(
                 join.store, writer, order, self.constants, has_window=join.has_window,
                 tag=f"{number}_",
@@ -297,12 +298,13 @@ class JoinWriter:
         return [*lines, "found = found[start:stop]"] if join.has_window else lines
 
     def _nested(self, join: Join) -> Lines:
+        """Return the lines that make rows of what belongs to a row."""
         nested = join.nested
         assert nested is not None
         is_more = nested._condition is not None or nested._order or nested._limit is not None
         if is_more or not (type(nested._skip) is int and nested._skip == 0):
             raise Misfit
-        return [f"found = {self._level(nested._store, 'found', join.store, 'rows')}"]
+        return [*self._level(nested._store, join.store, "rows"), "found = rows"]
 
     # -- parts ---------------------------------------------------------------------------
 
@@ -322,14 +324,9 @@ class JoinWriter:
         """Let a function be made before the rows."""
         self._defined += lines
 
-    def writer(self, store: Any, record: str) -> SourceWriter:
-        """Return a writer for records of a collection."""
-        is_typed = store.decoding.is_typed
-        return SourceWriter(store.query_shape, is_typed=is_typed, record=record, beside=self._base)
-
     def value(self, value: Value, store: Any, record: str) -> str:
         """Return the source of a value of a record."""
-        writer = self.writer(store, record)
+        writer = self._writer(store, record)
         writer.constants = self.constants
         source = writer.value(value)
         self.constants = writer.constants
@@ -338,6 +335,45 @@ class JoinWriter:
     def view(self, store: Any) -> View:
         """Return the view of a collection's indexes that the function looks at."""
         return self._views[store]
+
+    def _writer(self, store: Any, record: str) -> SourceWriter:
+        is_typed = store.decoding.is_typed
+        return SourceWriter(store.query_shape, is_typed=is_typed, record=record, beside=self._base)
+
+
+def constant_places(left: Query[Any], joins: Sequence[Join]) -> frozenset[int]:
+    """Return the places of the joins that look up a value that a query holds constant."""
+    held = {
+        part.value._path
+        for part in ([] if left._condition is None else conjuncts(left._condition))
+        if isinstance(part, Comparison)
+        and part.operator == "=="
+        and isinstance(part.value, Field)
+        and not any([_is_of_record(each) for each in part.operands])
+    }
+    return frozenset(
+        [
+            place
+            for place, join in enumerate(joins, 1)
+            if join.place == 0
+            and isinstance(join.left, Field)
+            and join.left._path in held
+            # Of an identity the type matters too, which equal values need not have in common.
+            and (join.match is not None or left._store.decoding.is_typed)
+        ]
+    )
+
+
+def _named(name: str, source: str) -> str:
+    """Return the clause of a comprehension that names something."""
+    # Assigning in a condition costs a tenth more of the whole, as the name is then shared with the
+    # function around; but what a comprehension goes through can't assign.
+    return f"if (({name} := {source}),)" if ":=" in source else f"for {name} in ({source},)"
+
+
+def _is_of_record(operand: Any) -> bool:
+    """Whether an operand may differ from record to record."""
+    return isinstance(operand, Value) and not isinstance(operand, Parameter)
 
 
 def join_constants(joins: Sequence[Join]) -> list[Any]:
@@ -358,300 +394,6 @@ def windows_in(joins: Sequence[Join]) -> list[Join]:
         found += [join] if join.has_window else []
         found += [] if join.nested is None else windows_in(join.nested._joins)
     return found
-
-
-def name_test(name: str, taken: str, *, is_many: bool) -> str:
-    """Return the source that names what belongs to a row, and is true if there is anything."""
-    return f"({name} := {taken})" if is_many else f"({name} := {taken}) is not None"
-
-
-class _Key:
-    """What a row looks up.
-
-    Attributes:
-        side: Where the row's record is.
-        source: The source of the key.
-        identity: The source of the identity on the left, where that is the key.
-        is_guarded: The slot may be empty.
-        nothing: What belongs to no record.
-        is_exact: Its type, and that of the values of the right, need not be looked at.
-        may_be_none: It may be None or absent.
-    """
-
-    def __init__(self, writer: JoinWriter, join: Join, side: Side, access: Access) -> None:
-        self.side = side
-        self.nothing = "()" if join.is_many else "None"
-        self.is_guarded = side.may_be_none and join.left is not None
-        if join.left is None:
-            self.source = self.identity = _identity_source(side)
-            self.may_be_none = False
-            self.is_exact = _is_exact_identity(side.store) and _are_exact(
-                join.match, join.store, side.store, join.form
-            )
-            return
-        self.identity = ""
-        self.source = writer.value(join.left, side.store, side.record)
-        self.may_be_none = _may_be_none(join.left, side.store)
-        self.is_exact = _are_exact(join.left, side.store, join.store, join.form)
-
-
-class _Candidates:
-    """The source of the records that belong to a row, before conditions of the right side.
-
-    Attributes:
-        is_sole: There is one at most.
-    """
-
-    def __init__(
-        self, writer: JoinWriter, join: Join, access: Access, key: _Key, right: int, number: int
-    ) -> None:
-        self._writer = writer
-        self._join = join
-        self._access = access
-        self._number = number
-        self._local = f"b{number}"
-        self.key = key
-        self.right = right
-        way = access.way
-        self.is_sole = way in ("number", "key", "unique") and join.form != "listed"
-        if way != "table":
-            writer.need(right)
-        if way == "key":
-            writer.names[f"keys{number}"] = KeyFinder(join.store)
-            writer.add_line(f"by_key{number} = keys{number}.finder(find{right})")
-        if join.form == "listed":
-            is_ordered = bool(join.right._order)
-            writer.names[f"listed{number}"] = listing(is_ordered, has_numbers=way == "number")
-        if way in ("unique", "hash", "set"):
-            assert access.index is not None
-            view = writer.view(join.store)
-            name = access.index.name
-            entries: Any = view.uniques[name] if way == "unique" else view.entries[name]
-            found = entries.numbers if way == "unique" else entries.buckets
-            writer.names[f"look{number}"] = found.get
-        if way == "table":
-            left = key.side.store
-            assert join.match is not None
-            writer.names[f"tables{number}"] = Tables(
-                join.store, left, join.match, join.form, join.left is None
-            )
-            writer.add_line(
-                f"table{number} = tables{number}.table(view{right}, version{right}).get"
-            )
-
-    @property
-    def _find(self) -> str:
-        """The source of a function from a key to a record or None."""
-        return f"by_key{self._number}" if self._access.way == "key" else f"find{self.right}"
-
-    def sole(self) -> str:
-        """Return the source of the only record that may belong, None for none."""
-        source, _right = self.key.source, self.right
-        if self._access.way == "key":
-            return f"by_key{self._number}({source})"
-        if self._access.way == "unique":
-            look = f"look{self._number}({source})"
-            return f"(None if ({self._local} := {look}) is None else {self._taken()})"
-        if self.key.is_exact:
-            return self._record(source)
-        local = self._local
-        return f"({self._record(local)} if type({local} := {source}) is int else None)"
-
-    def _record(self, number: str) -> str:
-        """Return the source of the record of a number, None for none.
-
-        The cache is asked here and not in a function: most records are in it, and a call costs
-        twice as much as that.
-        """
-        right = self.right
-        if not _is_always_true(self._join.store):
-            return f"find{right}({number})"
-        if re.fullmatch(r"[\w.]+", number):
-            return f"(get{right}({number}) or load{right}({number}))"
-        local = f"n{self._number}"
-        return f"(get{right}({local} := {number}) or load{right}({local}))"
-
-    def _taken(self) -> str:
-        """Return the source of the record of the number that an index gave."""
-        local, right = self._local, self.right
-        if not _is_always_true(self._join.store):
-            return f"take{right}({local})"
-        return f"(get{right}({local}) or take{right}({local}))"
-
-    def only(self) -> str:
-        """Return the source of the record of several that may belong; Misfit if more do."""
-        local, _right = self._local, self.right
-        if self._access.way == "hash" or self._access.way == "set":
-            self._writer.names["several"] = _several
-            return (
-                f"(None if ({local} := {self._looked_up()}) is None else {self._taken()}"
-                f" if type({local}) is int else several())"
-            )
-        self._writer.names["only"] = _only
-        return f"only({self.list()})"
-
-    def many(self) -> str:
-        """Return the source of the tuple of the records that belong."""
-        local, right = self._local, self.right
-        if self._access.way in ("hash", "set"):
-            return (
-                f"(() if ({local} := {self._looked_up()}) is None else ({self._taken()},)"
-                f" if type({local}) is int"
-                f" else tuple({local}.rows or rows{right}({local}, version{right})))"
-            )
-        if self._join.form == "listed":
-            return self._listed("tuple")
-        return f"tuple({self.list()})"
-
-    def list(self) -> str:
-        """Return the source of a list or tuple of the records that belong, in default order."""
-        local, right = self._local, self.right
-        if self._access.way in ("hash", "set"):
-            return (
-                f"(() if ({local} := {self._looked_up()}) is None else ({self._taken()},)"
-                f" if type({local}) is int"
-                f" else {local}.rows or rows{right}({local}, version{right}))"
-            )
-        if self._join.form == "listed":
-            return self._listed("")
-        if self._access.way == "table":
-            return f"{self._in_table()}"
-        name = f"z{self._number}"
-        return f"(() if ({name} := {self.sole()}) is None else ({name},))"
-
-    def _looked_up(self) -> str:
-        look = f"look{self._number}"
-        if not self.key.may_be_none:
-            return f"{look}({self.key.source})"
-        local = f"k{self._number}"
-        return (
-            f"(None if ({local} := {self.key.source}) is None or {local} is absent"
-            f" else {look}({local}))"
-        )
-
-    def _in_table(self) -> str:
-        table, source = f"table{self._number}", self.key.source
-        if self._join.left is None:
-            if self.key.side.store.key is not None:
-                name = f"left{self._number}"
-                self._writer.names[name] = self.key.side.store
-                source = f"canonical({name}, {source})"
-            return f"{table}({source}, ())"
-        local = f"k{self._number}"
-        if not self.key.may_be_none:
-            return f"{table}({source}, ())"
-        # None is no key of the table, and absent neither.
-        return f"{table}({local} := {source}, ())"
-
-    def _listed(self, make: str) -> str:
-        """Return the source of the records that a list names, in its order."""
-        number, key, find = self._number, self.key, self._find
-        is_plain = key.is_exact and not key.may_be_none
-        source = key.source if is_plain else f"listed{number}({key.source})"
-        if make and is_plain and _is_always_true(self._join.store):
-            return f"{make}(filter(None, map({find}, {source})))"
-        # A function, since what a comprehension goes through can't name anything.
-        found = f"{find}(each)"
-        if not key.is_exact and self._access.way == "number":
-            found = f"{find}(each) if type(each) is int else None"
-        listed = "values" if is_plain else f"listed{number}(values)"
-        picked = f"[found for each in {listed} if (found := {found}) is not None]"
-        self._writer.define([f"def picked{number}(values):", [f"return {make}({picked})"]])
-        return f"picked{number}({key.source})"
-
-
-_NOTHING: Final[dict[Any, Any]] = {}
-
-
-def _several() -> Any:
-    raise Misfit
-
-
-def _only(found: Any) -> Any:
-    if len(found) > 1:
-        raise Misfit
-    return found[0] if found else None
-
-
-def _is_always_true(store: Any) -> bool:
-    """Whether no record of a collection has a truth value of its own."""
-    return all(
-        [
-            not hasattr(member.shape.cls, "__bool__") and not hasattr(member.shape.cls, "__len__")
-            for member in store.members
-        ]
-    )
-
-
-def _identity_source(side: Side) -> str:
-    """Return the source of a record's identity.
-
-    Raises:
-        Misfit: The record does not say it.
-    """
-    store, record = side.store, side.record
-    is_dict = store.shape.kind == "dict"
-    if store.key is not None:
-        names = store.key.fields
-        if not is_dict and not all(map(is_plain_name, names)):
-            raise Misfit
-        if is_dict and store.key._former:
-            raise Misfit
-        parts = [f"{record}[{name!r}]" if is_dict else f"{record}.{name}" for name in names]
-        return f"({', '.join(parts)})" if len(parts) > 1 else parts[0]
-    name = store.shape.identity
-    if name is None or store.members.sole is None or not is_plain_name(name):
-        raise Misfit
-    return f"{record}[{name!r}]" if is_dict else f"{record}.{name}"
-
-
-def _is_exact_identity(store: Any) -> bool:
-    """Whether nothing equals an identity but one of its own type, as far as annotations tell."""
-    if store.key is None:
-        return True
-    members = _members_of_value(Field((store.key.fields[0],)), store)
-    return store.key.sole_field is not None and len(members) == 1 and members[0] in _EXACT
-
-
-def _members_of_value(value: Any, store: Any) -> list[Any]:
-    if not isinstance(value, Field) or not store.decoding.is_typed:
-        return [Any]
-    return [*resolve_path(value._path, store.query_shape)[-1].members]
-
-
-def _are_exact(value: Any, store: Any, named: Any, form: str) -> bool:
-    """Whether each value, or each element of it, is an identity by its type, or None.
-
-    Args:
-        value: A value.
-        store: The collection whose records have it.
-        named: The collection whose identities it has.
-        form: How it has them.
-    """
-    members = [each for each in _members_of_value(value, store) if each is not type(None)]
-    if form in ("listed", "elements"):
-        found: list[Any] = []
-        for member in members:
-            arguments = [each for each in get_args(member) if each is not Ellipsis]
-            if get_origin(member) not in (list, tuple, set, frozenset) or not arguments:
-                return False
-            if form == "listed" and get_origin(member) not in (list, tuple):
-                return False
-            found += [part for each in arguments for part in members_of(each)]
-        members = found
-    elif form == "either":
-        return False
-    if named.key is None:
-        return bool(members) and all([member is int for member in members])
-    own = _members_of_value(Field((named.key.fields[0],)), named)
-    return bool(members) and members == own and _is_exact_identity(named)
-
-
-def _may_be_none(value: Value, store: Any) -> bool:
-    if not isinstance(value, Field) or not store.decoding.is_typed:
-        return True
-    steps = resolve_path(value._path, store.query_shape)
-    return any([step.may_be_none or step.way != "attribute" for step in steps])
 
 
 def _indented(lines: Lines, level: int) -> list[str]:

@@ -458,9 +458,12 @@ class JoinedQuery(QueryBuilder[Any], Generic[*Ts]):
         order: tuple[Order, ...] = ()
         if not self._has_groups:
             order = tuple([source.rooted(term) for term in self._order])
+            # What the terms hold equal stays as it was, which is by identity unless there is a
+            # natural key; and behind a cursor is what the left's own order says.
+            is_open = is_open and left._cursor is None
+            is_open = is_open and (left._store.key is None or bool(left._order))
             values = [source.of_left(term.value) for term in order] if is_open else []
-            # Behind a cursor is what the left's order says.
-            if values and left._cursor is None and all([value is not None for value in values]):
+            if values and all([value is not None for value in values]):
                 terms = zip(values, order, strict=True)
                 moved = [
                     Order(value, term.is_descending) for value, term in terms if value is not None

@@ -35,7 +35,7 @@ def explain_joined(query: JoinedQuery[*tuple[Any, ...]]) -> JoinedExplanation:
         stop = min(parts.left._stop, parts.left._start + query._stop)
         left = left.limit(max(0, stop - left._start))
     reason = _reason(query)
-    plan = None if reason else join_plan(source, "rows")
+    plan = None if reason else join_plan(source, parts.left, "rows")
     if plan is not None and plan.run is None:
         reason = "the joins need more than generated code does"
     condition = parts.condition

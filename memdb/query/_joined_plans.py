@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from memdb.errors import QueryError
 from memdb.query._join import Join, stores_in
 from memdb.query._join_access import access_of
-from memdb.query._join_source import JoinWriter, What, join_constants, windows_in
+from memdb.query._join_source import JoinWriter, What, constant_places, join_constants, windows_in
 from memdb.query._joining import as_of_one_commit, joined
 from memdb.query._parameters import parameters
 from memdb.query._plans import ATTEMPTS, ENDLESS, compiled, keep_plan
@@ -69,17 +70,24 @@ class JoinPlan:
         return True
 
 
-def join_plan(source: RowSource, what: What) -> JoinPlan:
-    """Return the plan for what is joined to records, kept for its structure."""
+def join_plan(source: RowSource, left: Query[Any], what: What) -> JoinPlan:
+    """Return the plan for what is joined to records, kept for its structure.
+
+    Args:
+        source: The joins.
+        left: The query that gives the records.
+        what: Rows, or their number.
+    """
     store: Any = source.left._store
-    key = ("join", what, store.name, _structure(source.joins))
+    constant = constant_places(left, source.joins)
+    key = ("join", what, constant, _structure(source.joins))
     kept: JoinPlan | None = store.indexes.plans.get(key)
     if kept is not None and kept.is_valid:
         return kept
-    return keep_plan(store, key, make_join_plan(source, what))
+    return keep_plan(store, key, make_join_plan(source, what, constant))
 
 
-def make_join_plan(source: RowSource, what: What) -> JoinPlan:
+def make_join_plan(source: RowSource, what: What, constant: frozenset[int]) -> JoinPlan:
     """Return the plan for what is joined to records, with its indexes built."""
     stores = list(dict.fromkeys([source.left._store, *stores_in(source.joins)]))
     wanted: dict[Any, dict[str, None]] = {store: {} for store in stores}
@@ -94,7 +102,7 @@ def make_join_plan(source: RowSource, what: What) -> JoinPlan:
     none = JoinPlan(None, left_view, tuple(views.items()), indexes, given, "")
     if any([store.cache_limit is not None for store in stores]):
         return none
-    writer = JoinWriter(source, views, what)
+    writer = JoinWriter(source, views, what, constant)
     try:
         text = writer.write(given)
     except Misfit:
@@ -210,7 +218,7 @@ class Base:
         values = join_constants(self._source.joins)
         limits = join_limits(self._source.joins)
         for _ in range(ATTEMPTS):
-            plan = join_plan(self._source, what)
+            plan = join_plan(self._source, self._left, what)
             if plan.run is None or plan.parameters:
                 return None
             versions = plan.versions()
@@ -237,6 +245,9 @@ class Base:
             rows = reading.rows(left)[start:stop]
             made = joined(reading, rows, left._store, source.joins, source.row)
             kept = [row for row in made if row is not None]
+            for row in kept:
+                if isinstance(row, QueryError):
+                    raise row
             return Found(kept, reading.owned, len(rows))
 
         return as_of_one_commit(left, source.joins, work)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from memdb.query._builder import checked_count
-from memdb.query._join_source import What, join_constants, windows_in
+from memdb.query._join_source import What, constant_places, join_constants, windows_in
 from memdb.query._joined_plans import JoinPlan, make_join_plan
 from memdb.query._parameters import (
     check_names,
@@ -64,6 +64,7 @@ class _JoinedPreparation:
         self._plans: dict[What, JoinPlan] = {}
         joins = self._source.joins
         self._constants = join_constants(joins)
+        self._constant = constant_places(left, joins)
         self._conditions = [each for each in _conditions(joins) if parameters(each)]
         self._windows = [join.right for join in windows_in(joins)]
         if self._is_simple:
@@ -145,7 +146,7 @@ class _JoinedPreparation:
     def _plan(self, what: What) -> JoinPlan:
         plan = self._plans.get(what)
         if plan is None or not plan.is_valid:
-            plan = self._plans[what] = make_join_plan(self._source, what)
+            plan = self._plans[what] = make_join_plan(self._source, what, self._constant)
         return plan
 
     def _checked(self, given: dict[str, Any]) -> dict[str, Any]:

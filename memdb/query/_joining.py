@@ -112,17 +112,17 @@ def joined(
 ) -> list[Any]:
     """Return for each record its row, None where a join drops it.
 
+    Where several records belong and one is expected it is the error, for whoever wants the row.
+
     Args:
         reading: The collections.
         found: The records.
         store: Their collection.
         joins: What is joined to each.
         row_class: Of the rows.
-
-    Raises:
-        QueryError: Several records belong to a row where one is expected.
     """
     columns: list[list[Any]] = [[record for _, record, _ in found]]
+    rows: list[Any] = [None] * len(found)
     stores = [store, *[join.store for join in joins]]
     places = list(range(len(found)))
     for join in joins:
@@ -143,17 +143,20 @@ def joined(
         kept: list[int] = []
         for place in places:
             some = rights.of(keys[place]) if place in keys else []
+            if some and isinstance(some[-1], QueryError):
+                rows[place] = some[-1]
+                continue
             if join.is_many:
                 slots[place] = tuple(some)
             elif len(some) > 1:
-                raise _several(join, store.identity_of(*found[place][:2]), len(some))
+                rows[place] = _several(join, store.identity_of(*found[place][:2]), len(some))
+                continue
             elif some:
                 slots[place] = some[0]
             if some or not join.is_inner:
                 kept.append(place)
         places = kept
         columns.append(slots)
-    rows: list[Any] = [None] * len(found)
     for place in places:
         rows[place] = row_class(*[values[place] for values in columns])
     return rows
@@ -208,18 +211,22 @@ class _Rights:
         if join.nested is None:
             return found
         rows = [row for row in found if row is not None]
-        return join.nested._finished(rows, self._owned)
+        errors = [row for row in rows if isinstance(row, QueryError)]
+        return errors[:1] or join.nested._finished(rows, self._owned)
 
     def _read(self, reading: Reading, keys: list[Any]) -> list[Row]:
         join = self._join
         if join.form == "listed":
             keys = [each for key in keys if isinstance(key, COLLECTIONS) for each in key]
+        if join.match is None:
+            # By their canonical form: 1 and True are two.
+            named = {canonical(join.store, each): each for each in keys}
+            named.pop(None, None)
+            return reading.named(join.right, list(named.values()))
         try:
             distinct = list(dict.fromkeys(keys))
         except NO_MATCH:
             return reading.rows(join.right)
-        if join.match is None:
-            return reading.named(join.right, distinct)
         if 2 * len(distinct) > len(join.store.identities):
             return reading.rows(join.right)
         if join.form == "equal":

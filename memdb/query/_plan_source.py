@@ -33,7 +33,6 @@ from memdb.query._seeds import (
     Among,
     Columns,
     Equal,
-    Operand,
     Operands,
     Range,
     Seed,
@@ -415,14 +414,13 @@ class PlanWriter:
         return name
 
     def _span(self, seed: Range) -> str:
-        operands: list[Operand] = [*seed.prefix]
-        operands += [each for _, some in seed.bounds for each in some]
         entries: Any = self._entries[seed.index.name]
         operators = "".join([f" {operator}" for operator, _ in seed.bounds])
         # One function for each number of equal fields, though the operators are the same.
-        name = self._name("span", f"{seed.index.name} {len(seed.prefix)}{operators}")
+        after = "" if seed.after is None else " after"
+        name = self._name("span", f"{seed.index.name} {len(seed.prefix)}{operators}{after}")
         self.names[name] = range_finder(entries, seed)
-        return f"{name}({', '.join([each.source for each in operands])})"
+        return f"{name}({', '.join([each.source for each in seed.operands])})"
 
     def _test(self, test: Test) -> str:
         """Return the source of a comparison of a column."""

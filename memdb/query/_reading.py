@@ -47,7 +47,7 @@ def column(value: Value, records: Sequence[Any], shape: Shape) -> list[Any]:
             except NO_MATCH:
                 # One leads nowhere on the way.
                 pass
-    return list(map(_getter(value, shape), records))
+    return list(map(getter(value, shape), records))
 
 
 def check_value(value: Value, shape: Shape) -> None:
@@ -56,7 +56,7 @@ def check_value(value: Value, shape: Shape) -> None:
     Raises:
         QueryError: As `column`.
     """
-    _getter(value, shape)
+    getter(value, shape)
 
 
 def _attribute(path: tuple[str | int, ...], shape: Shape) -> Get | None:
@@ -78,8 +78,12 @@ _kept: Final[dict[tuple[Any, Shape], _Make]] = {}
 _lock = Lock()
 
 
-def _getter(value: Value, shape: Shape) -> Get:
-    """Return the function that takes a value from a record, ABSENT where there is none."""
+def getter(value: Value, shape: Shape) -> Get:
+    """Return the function that takes a value from a record, ABSENT where there is none.
+
+    Raises:
+        QueryError: As `column`.
+    """
     structure, constants = analysis(value)
     kept = shape.kept if isinstance(shape, QueryShape) else _kept
     make = kept.get((structure, shape)) or _made(value, shape, structure, kept)

@@ -52,7 +52,7 @@ def made(query: Query[Any], start: int, stop: int) -> tuple[list[Any], int]:
         rows, found = query._window(start, stop)
         return given(store, rows, selection), found
     records = query._records(0, _ENDLESS)
-    rows = None
+    rows: list[Row] | None = None
     if records is None:
         rows = query._window(0, _ENDLESS)[0]
         records = [row[1] for row in rows]

@@ -6,7 +6,7 @@ anything was committed meanwhile, and asks again. An exception says the same.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from datetime import date
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from memdb.errors import QueryError
-from memdb.indexes import Bucket, SortedEntries, Span
+from memdb.indexes import Bucket, Sequel, SortedEntries, Span, reach, sequel
 from memdb.indexes._order import (
     BYTES_RANK,
     DATE_RANK,
@@ -24,7 +24,8 @@ from memdb.indexes._order import (
     Bounds,
     bounds,
 )
-from memdb.query._seeds import Range
+from memdb.indexes._sequel import EVERYTHING
+from memdb.query._seeds import After, Range
 from memdb.serializers._build import is_plain_name
 from memdb.storage import Array
 
@@ -169,7 +170,7 @@ class Runtime:
         rows = self.load(found)
         return self._by_slot(found, rows) if self.is_keyed else rows
 
-    def in_default_order(self, span: Span) -> list[Any]:
+    def in_default_order(self, span: Span | Sequel) -> list[Any]:
         """Return the records of a range of a sorted index, by identity."""
         rows: list[Any] = span.rows(self.load)
         if len(rows) < 2:
@@ -183,7 +184,7 @@ class Runtime:
 
     def first(
         self,
-        span: Span,
+        span: Span | Sequel,
         is_falling: bool,
         select: Callable[[list[Any]], list[Any]],
         start: int,
@@ -284,13 +285,15 @@ _RANKS: Final[dict[type, int]] = {
 }  # fmt: skip
 
 
-def range_finder(entries: SortedEntries, seed: Range) -> Callable[..., Span]:
+def range_finder(entries: SortedEntries, seed: Range) -> Callable[..., Span | Sequel]:
     """Return a function of a range's operands that gives the span of the index.
 
     The function raises Misfit where the span would not be exactly what the comparisons say.
     """
     prefix = len(seed.prefix)
     operators = [operator for operator, _ in seed.bounds]
+    if seed.after is not None:
+        return _after(entries, prefix, operators, seed.after)
     if not prefix and not operators:
         return entries.span
     if prefix:
@@ -360,21 +363,55 @@ def _exact(found: Bounds | None) -> Bounds:
 def _prefixed(entries: SortedEntries, prefix: int, operators: list[str]) -> Callable[..., Span]:
     def find(*operands: Any) -> Span:
         values = operands[:prefix]
-        for value in values:
-            if type(value) in _RANKS:
-                continue
-            if _exact(bounds("==", value)) is NOTHING:
-                # Nothing equals a NaN, though the index has an entry for it.
-                return entries.span(*NOTHING[:4])
-        rest = operands[prefix:]
+        if not _can_be(values):
+            return entries.span(*NOTHING[:4])
         if not operators:
             return entries.span(prefix=values)
-        if operators == ["between"]:
-            limits = _exact(bounds("between", rest))[:4]
-        elif len(operators) == 2:
-            limits = _both(operators[0], rest[0], operators[1], rest[1])
-        else:
-            limits = _exact(bounds(operators[0], rest[0]))[:4]
-        return entries.span(*limits, prefix=values)
+        return entries.span(*_limits(operators, operands[prefix:]), prefix=values)
 
     return find
+
+
+def _after(
+    entries: SortedEntries, prefix: int, operators: list[str], after: After
+) -> Callable[..., Span | Sequel]:
+    def find(*operands: Any) -> Span | Sequel:
+        *rest, place = operands
+        values = rest[:prefix]
+        if not _can_be(values):
+            return entries.span(*NOTHING[:4])
+        limits = EVERYTHING
+        if operators:
+            limits = Bounds(*_limits(operators, rest[prefix:]))
+        if not after.is_exact:
+            return reach(entries, values, place.keys[0], limits, is_falling=place.falling[0])
+        return sequel(
+            entries, values, place.keys, place.falling, place.identity, limits,
+            is_reversed=after.is_falling,
+        )  # fmt: skip
+
+    return find
+
+
+def _can_be(values: Iterable[Any]) -> bool:
+    """Whether fields can equal values that an index is asked for.
+
+    Raises:
+        Misfit: The index can't tell.
+    """
+    for value in values:
+        if type(value) in _RANKS:
+            continue
+        if _exact(bounds("==", value)) is NOTHING:
+            # Nothing equals a NaN, though the index has an entry for it.
+            return False
+    return True
+
+
+def _limits(operators: list[str], operands: Sequence[Any]) -> tuple[Any, Any, bool, bool]:
+    """Return the interval of one or two comparisons."""
+    if operators == ["between"]:
+        return _exact(bounds("between", operands))[:4]
+    if len(operators) == 2:
+        return _both(operators[0], operands[0], operators[1], operands[1])
+    return _exact(bounds(operators[0], operands[0]))[:4]

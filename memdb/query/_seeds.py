@@ -10,7 +10,16 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from memdb.query._conditions import And, Callback, Comparison, Expression, Or, conjuncts, is_value
+from memdb.query._conditions import (
+    And,
+    Behind,
+    Callback,
+    Comparison,
+    Expression,
+    Or,
+    conjuncts,
+    is_value,
+)
 from memdb.query._fields import Field
 from memdb.query._parameters import Case
 from memdb.query._values import Parameter
@@ -69,6 +78,22 @@ class Among:
 
 
 @dataclass(frozen=True, slots=True)
+class After:
+    """Where in a sorted index a cursor stands.
+
+    Attributes:
+        operand: The `memdb.query._keyset.Place`.
+        is_exact: The index has all terms of the order, so that it leads right behind the place;
+            else it has the first one, and leads to all whose value of that is not before it.
+        is_falling: The order is read from the end of the index.
+    """
+
+    operand: Operand
+    is_exact: bool
+    is_falling: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Range:
     """The records whose key in a sorted index lies in an interval.
 
@@ -78,15 +103,23 @@ class Range:
         bounds: Operator and operands of the comparisons of the field after them, at most one from
             below and one from above, or one that is both.
         covers: See `Equal`.
+        after: Where that interval begins, or ends where the order falls, in the total order.
     """
 
     index: BoundIndex
     prefix: tuple[Operand, ...]
     bounds: tuple[tuple[str, tuple[Operand, ...]], ...]
     covers: frozenset[int]
+    after: After | None = None
 
     def __str__(self) -> str:
         return f"sorted index {self.index.name!r}"
+
+    @property
+    def operands(self) -> list[Operand]:
+        """What the interval is found by, in order."""
+        found = [*self.prefix, *[each for _, some in self.bounds for each in some]]
+        return found if self.after is None else [*found, self.after.operand]
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +178,7 @@ class Operands:
     def _number(self, expression: Expression, first: int) -> int:
         self._first[id(expression)] = first
         constants: list[Any] = []
-        if isinstance(expression, Comparison | Callback):
+        if isinstance(expression, Comparison | Callback | Behind):
             expression._take(constants, 0)
             return first + len(constants)
         if isinstance(expression, Case):
@@ -179,6 +212,14 @@ class Operands:
 
 
 @dataclass(slots=True)
+class _Behind:
+    """A cursor in an order that an index may have."""
+
+    place: int
+    operand: Operand
+
+
+@dataclass(slots=True)
 class _Part:
     """A comparison of a field that an index may serve."""
 
@@ -200,17 +241,27 @@ def seeds_of(
     """
     usable = [index for index in indexes if is_usable(index, parts)]
     served = [part for part in _parts(parts, operands)]
+    behind = _behind(parts, operands)
     seeds: list[Seed] = []
     for index in usable:
         # What is in a partial index matches its condition.
         own = places_of(index, parts)
-        seeds += [replace(seed, covers=seed.covers | own) for seed in _of_index(index, served)]
+        found = _of_index(index, served, behind)
+        seeds += [replace(seed, covers=seed.covers | own) for seed in found]
     for place, part in enumerate(parts):
         if isinstance(part, Or):
             union = _union(place, part, usable, operands)
             if union is not None:
                 seeds.append(union)
     return seeds or _columns(indexes, served)
+
+
+def _behind(parts: Sequence[Expression], operands: Operands) -> _Behind | None:
+    """Return the part that is a cursor in an order of fields, None where there is none."""
+    for number, part in enumerate(parts):
+        if isinstance(part, Behind) and part.place.paths:
+            return _Behind(number, Operand(part.place, f"c{operands.first(part) + 1}"))
+    return None
 
 
 def _columns(indexes: Iterable[BoundIndex], parts: list[_Part]) -> list[Seed]:
@@ -231,6 +282,10 @@ def not_dominated(seeds: list[Seed]) -> list[Seed]:
             return [each]
     kept: list[Seed] = []
     for place, seed in enumerate(seeds):
+        if isinstance(seed, Range) and seed.after is not None:
+            # It leaves those out that are before a cursor, even where it covers no part by that.
+            kept.append(seed)
+            continue
         is_dominated = [
             seed.covers < other.covers
             or (seed.covers == other.covers and (seeds.index(other) < place or seed not in equal))
@@ -284,7 +339,7 @@ def _parts(parts: Sequence[Expression], operands: Operands) -> Iterator[_Part]:
             yield _Part(place, part.value._path, part.operator, operands.of(part))
 
 
-def _of_index(index: BoundIndex, parts: list[_Part]) -> list[Seed]:
+def _of_index(index: BoundIndex, parts: list[_Part], behind: _Behind | None) -> list[Seed]:
     equal: dict[Path, _Part] = {}
     for part in parts:
         is_none = part.operator == "is" and part.operands[0].value is None
@@ -299,7 +354,7 @@ def _of_index(index: BoundIndex, parts: list[_Part]) -> list[Seed]:
             if part.operator == "contains" and part.path == index.asked[0]
         ]
     if index.kind == "sorted":
-        return _sorted(index, equal, parts)
+        return _sorted(index, equal, parts, behind)
     return []
 
 
@@ -320,7 +375,9 @@ def _hashed(index: BoundIndex, equal: dict[Path, _Part], parts: list[_Part]) -> 
     ]
 
 
-def _sorted(index: BoundIndex, equal: dict[Path, _Part], parts: list[_Part]) -> list[Seed]:
+def _sorted(
+    index: BoundIndex, equal: dict[Path, _Part], parts: list[_Part], behind: _Behind | None
+) -> list[Seed]:
     prefix: list[_Part] = []
     for path in index.asked:
         if path not in equal or equal[path].operands[0].value is None:
@@ -336,10 +393,28 @@ def _sorted(index: BoundIndex, equal: dict[Path, _Part], parts: list[_Part]) -> 
             if found and not (bounds and is_both):
                 bounds.append((found[0].operator, found[0].operands))
                 covers.add(found[0].place)
-    if not covers:
+    after = None if behind is None else _after(index, len(prefix), behind)
+    if after is not None and after.is_exact:
+        assert behind is not None
+        covers.add(behind.place)
+    if not covers and after is None:
         return []
     operands = tuple([part.operands[0] for part in prefix])
-    return [Range(index, operands, tuple(bounds), frozenset(covers))]
+    return [Range(index, operands, tuple(bounds), frozenset(covers), after)]
+
+
+def _after(index: BoundIndex, first: int, behind: _Behind) -> After | None:
+    """Return where a cursor stands in an index behind some fields, None where it does not tell."""
+    paths, falling = behind.operand.value.paths, behind.operand.value.falling
+    directions = index.directions[first:]
+    if not directions or index.asked[first] != paths[0]:
+        return None
+    turned = [
+        is_falling is (direction > 0)
+        for direction, is_falling in zip(directions, falling, strict=False)
+    ]
+    is_exact = index.asked[first:] == paths and len(set(turned)) == 1
+    return After(behind.operand, is_exact, turned[0])
 
 
 def _union(place: int, part: Or, indexes: list[BoundIndex], operands: Operands) -> Union | None:

@@ -25,6 +25,7 @@ from memdb.query._conditions import (
     RANGES,
     Always,
     And,
+    Behind,
     Callback,
     Comparison,
     Expression,
@@ -210,6 +211,11 @@ class SourceWriter:
     def _callback(self, expression: Any) -> str:
         raise QueryError(f"{expression!r} is a callable, which has no source.")
 
+    def _behind(self, expression: Any) -> str:
+        test, _ = self._constant(), self._constant()
+        plain = None if expression.plain is None else self.condition(expression.plain)
+        return f"{test}({self._record})" if plain is None or not self._is_typed else plain
+
     def _optional(self, expression: Any) -> str:
         gate = f"p_{expression.parameter.name} is None"
         with self.gate(gate):
@@ -377,6 +383,7 @@ _WRITERS: Final[dict[type, Callable[[SourceWriter, Any], str]]] = {
     Always: lambda writer, expression: "True",
     Never: lambda writer, expression: "False",
     Callback: SourceWriter._callback,
+    Behind: SourceWriter._behind,
     Optional: SourceWriter._optional,
     Case: SourceWriter._case,
 }

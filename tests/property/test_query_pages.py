@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import memdb
+from memdb import F, HashIndex, SortedIndex
 from memdb.indexes import sort_key
 
 # Few different ones, so that many are equal.
@@ -37,12 +38,24 @@ class Item:
     id: int = 0
 
 
-@pytest.fixture(scope="module", params=[None, "key", ("b", "key")], ids=str)
+INDEXES = (
+    HashIndex("b", name="hash"),
+    SortedIndex("a"),
+    SortedIndex("-b"),
+    SortedIndex("b", "-a", name="two"),
+    SortedIndex("-b", "a", "key", name="three"),
+    SortedIndex("a", where=F.b > 0, name="some"),
+)
+
+
+@pytest.fixture(scope="module", params=[None, "indexes", "key", ("b", "key")], ids=str)
 def items(request: pytest.FixtureRequest) -> Iterator[memdb.Collection[Any]]:
-    """A collection whose records are named by numbers, by a field, by two."""
+    """A collection whose records are named by numbers, also with indexes, by a field, by two."""
     with memdb.open(None) as db:
         if request.param is None:
             yield db.collection(Item)
+        elif request.param == "indexes":
+            yield db.collection(Item, indexes=INDEXES)
         else:
             yield db.collection(Item, key=request.param)
 
@@ -91,3 +104,78 @@ def test_pages_join_up(
             page = query.after(page.cursor).page(take=take)
             joined += [item.key for item in page]
         assert expected == joined
+
+
+CONDITIONS: list[tuple[Any, Callable[[Item], bool]]] = [
+    (F.b == 1, lambda item: item.b == 1),
+    (F.b > 0, lambda item: item.b > 0),
+    ((F.b >= 1) & (F.b < 3), lambda item: 1 <= item.b < 3),
+    (F.b.between(0, 1), lambda item: 0 <= item.b <= 1),
+    (F.key > 9, lambda item: item.key > 9),
+    ((F.b == 1) & (F.key < 20), lambda item: item.b == 1 and item.key < 20),
+    ((F.b == 1) | (F.b == 2), lambda item: item.b in (1, 2)),
+]
+
+
+@pytest.fixture(scope="module")
+def db_with_indexes() -> Iterator[memdb.Database]:
+    """A database with a collection that has indexes."""
+    with memdb.open(None) as db:
+        db.collection(Item, indexes=INDEXES)
+        yield db
+
+
+@given(
+    pairs=PAIRS,
+    changed=st.lists(st.tuples(st.integers(0, 20), VALUES, st.integers(0, 3)), max_size=5),
+    terms=TERMS,
+    condition=st.sampled_from(CONDITIONS),
+    is_in_transaction=st.booleans(),
+    take=st.integers(1, 7),
+)
+def test_what_is_behind_a_cursor(
+    db_with_indexes: memdb.Database,
+    pairs: list[tuple[Any, int]],
+    changed: list[tuple[int, Any, int]],
+    terms: list[str],
+    condition: tuple[Any, Callable[[Item], bool]],
+    is_in_transaction: bool,
+    take: int,
+) -> None:
+    """Indexes lead behind a cursor, also of another condition and of a record that has gone."""
+    indexed = db_with_indexes.collection(Item)
+    indexed.clear()
+    ids = indexed.insert_many([Item(a, b, n * 7 % 31) for n, (a, b) in enumerate(pairs)])
+    indexed.query().order_by(*terms).all()
+    for number, a, b in changed:
+        if number < len(ids):
+            indexed.update(ids[number], a=a, b=b)
+    whole = in_order(indexed, terms)
+    cursors = []
+    for start in range(0, len(whole), take):
+        cursor = indexed.query().order_by(*terms).page(start, 1).cursor
+        if cursor is not None:
+            cursors.append((whole[start].id, cursor))
+    gone = cursors[0][0] if cursors and take > 3 else None
+
+    def check() -> None:
+        found, matches = condition
+        query = indexed.where(found).order_by(*terms)
+        for number, cursor in cursors:
+            place = [item.id for item in whole].index(number)
+            behind = [i.id for i in whole[place + 1 :] if matches(i) and i.id != gone]
+            after = query.after(cursor)
+            page = after.page(1, take)
+
+            assert behind == after.ids() == after.values("id").all()
+            assert behind == [item.id for item in after]
+            assert behind[:take] == after.limit(take).values("id").all()
+            assert behind[1 : 1 + take] == [item.id for item in page]
+            assert len(behind) == page.total == after.count()
+
+    if gone is not None:
+        indexed.delete(gone)
+    if is_in_transaction:
+        with db_with_indexes.transaction():
+            check()
+    check()

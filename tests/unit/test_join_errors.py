@@ -10,6 +10,7 @@ import pytest
 
 import memdb
 from memdb import F, P, count_
+from tests.support.labels import label_of
 from tests.support.shop import Customer, Order, Shop, make_shop
 
 
@@ -61,7 +62,7 @@ class TestPaths:
         )
 
     @pytest.mark.parametrize(
-        "on", [3, None.__class__, ["a", "b"], F.id == 1, object(), ""], ids=str
+        "on", [3, None.__class__, ["a", "b"], F.id == 1, object(), ""], ids=label_of
     )
     def test_no_value(self, shop: Shop, on: Any) -> None:
         """on= and back= take fields and values."""
@@ -91,7 +92,7 @@ class TestPaths:
 
 class TestRight:
     @pytest.mark.parametrize(
-        "right", [3, None, "Customer", [], {"a": 1}, F.customer, lambda: None], ids=str
+        "right", [3, None, "Customer", [], {"a": 1}, F.customer, lambda: None], ids=label_of
     )
     def test_nothing_to_join(self, shop: Shop, right: Any) -> None:
         """The right is a collection, a query, or a class."""
@@ -468,13 +469,19 @@ class TestSeveralRights:
 
 
 class TestMethods:
-    @pytest.mark.parametrize("name", ["update", "delete", "ids", "after"])
+    @pytest.mark.parametrize("name", ["update", "delete", "ids"])
     def test_not_there(self, shop: Shop, name: str) -> None:
-        """Rows are not changed, and have neither identities nor cursors."""
+        """Rows are not changed, and have no identities."""
         query: Any = shop.orders.where().join(shop.customers, on=F.customer_id)
 
-        with pytest.raises((AttributeError, memdb.QueryError)):
-            getattr(query, name)
+        assert not hasattr(query, name)
+
+    def test_after(self, shop: Shop) -> None:
+        """A cursor is given to the left query, before the join."""
+        cursor = shop.orders.where().order_by("total").page(take=1).cursor
+        query = shop.orders.where().order_by("total").join(shop.customers, on=F.customer_id)
+
+        refused(lambda: query.after(cursor), "before")
 
     def test_truth_value(self, shop: Shop) -> None:
         """Whether there are rows is asked by exists()."""

@@ -25,6 +25,8 @@ from benchmark.queries.shapes_foreign import (
     top_joined_shapes,
 )
 from benchmark.queries.shapes_joins import JOIN_SHAPES
+from benchmark.targets import judge
+from benchmark.timing import Series
 
 Rows = dict[str, list[Any]]
 
@@ -226,3 +228,22 @@ def test_texts_of_a_shape() -> None:
 def test_stored_values() -> None:
     """A record's tuple has no column; its other values are in the order of the fields."""
     assert (7, 3) == sqlite.stored_values(fixture_joins.Doc(7, 3, (1, 2)))
+
+
+def test_targets() -> None:
+    """Rows are held against the loop and sqlite3, a count against its rows."""
+    figures = {
+        "InnerJoinOne: loop": 100.0,
+        "InnerJoinOne: memdb prepared": 140.0,
+        "InnerJoinOne: memdb ad hoc": 150.0,
+        "InnerJoinOne: sqlite3": 700.0,
+        "Count_InnerJoinOne: loop": 1.0,
+        "Count_InnerJoinOne: memdb prepared": 60.0,
+        "Count_InnerJoinOne: sqlite3": 90.0,
+    }
+    series = [Series(name, values=[figure, figure * 2]) for name, figure in figures.items()]
+    verdicts = [(each.found, each.is_met) for each in judge("query_joins", series)]
+    copied = [each.found for each in judge("query_joins_copied", series)]
+
+    assert [("1.40x", False), ("5.00x", True), ("2.33x", True), ("1.50x", False)] == verdicts
+    assert ["1.40x", "2.33x"] == copied
