@@ -68,9 +68,8 @@ class Sequel:
 
     def array(self) -> Array:
         """Return the numbers in order of their keys, (n,) of integers; do not change it."""
-        parts = [each.array() if isinstance(each, Span) else each for each in self._parts(False)]
-        # Not of those of 4 bytes and none at all, which are joined as floats.
-        return np.concatenate([part.astype("<i8", copy=False) for part in parts])
+        parts = self._parts(False)
+        return np.concatenate([each.array() if isinstance(each, Span) else each for each in parts])
 
     def rows(self, load: Load) -> list[Any]:
         """Return one object a number, in order of the keys; see `Span.rows`."""

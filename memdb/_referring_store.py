@@ -83,7 +83,11 @@ def _found(reference: Reference, records: Sequence[Any]) -> dict[int, int]:
     """
     found: dict[int, int] = {}
     for record in records:
-        for value in reference.values_of(record):
+        values = reference.values_of(record)
+        if not values and reference.field == reference.store.shape.identity:
+            # None is what gets an identity, which has to be there as well.
+            raise _Unproven
+        for value in values:
             target = reference.target
             if target.key is None:
                 if type(value) is not int:

@@ -166,7 +166,7 @@ def _columns(view: View, seed: Columns) -> Candidates | None:
 
 def _inexact_range(entries: Any, seed: Range) -> Candidates | None:
     """Return the candidates of a comparison whose interval has more than what matches."""
-    if seed.prefix or len(seed.bounds) != 1 or seed.after is not None:
+    if seed.prefix or len(seed.bounds) != 1:
         return None
     ((operator, operands),) = seed.bounds
     values = [each.value for each in operands]
@@ -174,7 +174,8 @@ def _inexact_range(entries: Any, seed: Range) -> Candidates | None:
     if limits is None:
         return None
     span: Span = entries.span(*limits[:4])
-    return Candidates(seed, span.count, span.array, limits.is_exact)
+    is_exact = limits.is_exact and seed.after is None
+    return Candidates(seed, span.count, span.array, is_exact)
 
 
 def _hashed(view: View, seed: Equal | Among) -> Candidates | None:

@@ -28,7 +28,7 @@ from memdb.query._fields import Field, value_term
 from memdb.query._grouping import Groups
 from memdb.query._join import Join, stores_in
 from memdb.query._joined_explain import analyze_joined, explain_joined
-from memdb.query._joined_plans import Base
+from memdb.query._joined_plans import Base, copied
 from memdb.query._joined_prepared import prepared_joined
 from memdb.query._ordering import arrange
 from memdb.query._paging import Page
@@ -36,7 +36,6 @@ from memdb.query._parameters import check_names, missing_parameter, parameters
 from memdb.query._reading import column, owned, present
 from memdb.query._reducing import greatest, least, mean, total
 from memdb.query._row import Row
-from memdb.query._row_copies import RowCopier
 from memdb.query._row_source import How, RowSource, with_join
 from memdb.query._selection import Selection, name_of
 from memdb.query._values import Order, Parameter, Value
@@ -502,11 +501,8 @@ class JoinedQuery(QueryBuilder[Any], Generic[*Ts]):
         if prefilter is not None:
             rows = [row for row in rows if prefilter(row)]
         # Nothing that a callable does to its row is ever seen.
-        return [
-            row
-            for row in rows
-            if matches(RowCopier(self._store, owned_ids, is_last=False).copies([row])[0])
-        ]
+        source = self._store
+        return [row for row in rows if matches(copied(source, [row], owned_ids, is_last=False)[0])]
 
     def _in_order(
         self, rows: list[Any], order: tuple[Order, ...], start: int, stop: int
@@ -548,16 +544,16 @@ class JoinedQuery(QueryBuilder[Any], Generic[*Ts]):
 
     def _given(self, rows: list[Any], owned_ids: set[int]) -> list[Any]:
         """Return what the receiver may have of shared rows."""
-        copier = RowCopier(self._store, owned_ids)
         if self._selection is None:
-            return copier.copies(rows)
+            return copied(self._store, rows, owned_ids)
         values = self._store.rooted_all(self._selection.values)
-        columns = []
-        for value, values_of in zip(values, self._columns(rows), strict=True):
-            is_slot = isinstance(value, Field) and len(value._path) == 1
-            columns.append(
-                copier.column(str(value._path[0]), rows) if is_slot else owned(values_of)
-            )
+        slots = [_is_slot(value) for value in values]
+        copies = copied(self._store, rows, owned_ids) if any(slots) else rows
+        shape, columns = self._store.query_shape, []
+        for value, is_slot in zip(values, slots, strict=True):
+            # A record that is selected as a whole is one copy for the result, as in a row.
+            taken = column(value, copies if is_slot else rows, shape)
+            columns.append(taken if is_slot else owned(taken))
         return self._selection.make(columns)
 
     def _columns(self, rows: list[Any]) -> list[list[Any]]:
@@ -641,3 +637,8 @@ def join_to(left: Query[Any], right: Any, how: How) -> JoinedQuery[*tuple[Any, .
             " Join first, and say select(), distinct() or group_by() afterwards."
         )
     return JoinedQuery(with_join(RowSource(left, ()), right, how))  # type: ignore[arg-type]
+
+
+def _is_slot(value: Value) -> bool:
+    """Whether a value of a row is the content of a slot."""
+    return isinstance(value, Field) and len(value._path) == 1

@@ -13,6 +13,7 @@ from memdb.query._join_source import JoinWriter, What, constant_places, join_con
 from memdb.query._joining import as_of_one_commit, joined
 from memdb.query._parameters import parameters
 from memdb.query._plans import ATTEMPTS, ENDLESS, compiled, keep_plan
+from memdb.query._row_copies import is_shared, row_copies
 from memdb.query._runtime import Misfit
 from memdb.query._structure import structure
 
@@ -155,6 +156,27 @@ def _nested_structure(nested: Any) -> tuple[Any, ...]:
     is_more = nested._condition is not None or nested._order or nested._limit is not None
     is_more = bool(is_more) or not (type(nested._skip) is int and nested._skip == 0)
     return is_more, _structure(nested._joins)
+
+
+def copied(
+    source: RowSource, rows: list[Any], owned: set[int], *, is_last: bool = True
+) -> list[Any]:
+    """Return rows as their receiver may have them.
+
+    Args:
+        source: What they are of.
+        rows: Shared rows.
+        owned: Ids of records in them that nobody else has.
+        is_last: Nobody needs the rows any more.
+    """
+    if is_shared(source):
+        return rows
+    plans = source.left._store.indexes.plans
+    key = ("copies", _structure(source.joins), bool(owned), is_last)
+    copies = plans.get(key)
+    if copies is None:
+        copies = plans[key] = row_copies(source, has_owned=bool(owned), is_last=is_last)
+    return copies(rows, owned)
 
 
 def join_limits(joins: Sequence[Join]) -> list[int]:

@@ -258,7 +258,7 @@ class Preparation(Generic[T]):
         """
         store = self._query._store
         for _ in range(ATTEMPTS):
-            plan = self._plan(what)
+            plan = self.plan(what)
             if plan.run is None:
                 return None
             taken = [values[name] for name in plan.parameters]
@@ -303,7 +303,8 @@ class Preparation(Generic[T]):
         ours = {name: given[name] for name in own if name in given}
         return {**given, **check_parameters(self._expression, ours)} if own else given
 
-    def _plan(self, what: What) -> Plan:
+    def plan(self, what: What) -> Plan:
+        """Return the plan, made anew if the indexes are others."""
         plan = self._plans.get(what)
         if plan is None or not plan.view.is_valid:
             plan = self._renew(what)

@@ -85,7 +85,7 @@ class After:
         operand: The `memdb.query._keyset.Place`.
         is_exact: The index has all terms of the order, so that it leads right behind the place;
             else it has the first one, and leads to all whose value of that is not before it.
-        is_falling: The order is read from the end of the index.
+        is_falling: The order of the first term is read from the end of the index.
     """
 
     operand: Operand
@@ -406,15 +406,10 @@ def _sorted(
 def _after(index: BoundIndex, first: int, behind: _Behind) -> After | None:
     """Return where a cursor stands in an index behind some fields, None where it does not tell."""
     paths, falling = behind.operand.value.paths, behind.operand.value.falling
-    directions = index.directions[first:]
-    if not directions or index.asked[first] != paths[0]:
+    if first == len(index.asked) or index.asked[first] != paths[0]:
         return None
-    turned = [
-        is_falling is (direction > 0)
-        for direction, is_falling in zip(directions, falling, strict=False)
-    ]
-    is_exact = index.asked[first:] == paths and len(set(turned)) == 1
-    return After(behind.operand, is_exact, turned[0])
+    is_falling = falling[0] is (index.directions[first] > 0)
+    return After(behind.operand, index.asked[first:] == paths, is_falling)
 
 
 def _union(place: int, part: Or, indexes: list[BoundIndex], operands: Operands) -> Union | None:

@@ -381,7 +381,7 @@ class Drawing:
         is_many = ref.kind != "one"
         if not is_many and right.has_number and chance.random() < 0.15:
             value = self.at(path, Calculation("+", Path(("number",)), Constant(1)))
-        return "on", right, value, None, is_many, False
+        return "on", right, value, None, is_many, "no"
 
     def back(self, left: Table, ones: Paths) -> Any:
         """Return a value of a right that names the left, if there is one."""
@@ -391,14 +391,15 @@ class Drawing:
         if not found:
             return None
         table, ref = chance.choice(found)
-        holds = None if table.is_dict else ref.kind != "one"
-        if holds is False and ref.pool == "pair":
-            # A tuple may be an identity or hold some.
-            holds = True
+        holds = "no" if ref.kind == "one" else "yes"
+        if ref.kind == "tuple" or (ref.kind == "one" and ref.pool == "pair"):
+            holds = "either"
+        if table.is_dict:
+            holds = "open"
         value: Value = Path((ref.name,))
         if ref.kind == "one" and left.has_number and chance.random() < 0.15:
             value = Calculation("+", Path(("number",)), Constant(1))
-            holds = None
+            holds = "open"
         return "back", table, value, None, chance.random() < 0.75, holds
 
     def pair(self, left: Table, ones: Paths) -> Any:
@@ -423,7 +424,7 @@ class Drawing:
         value: Value = Path((name,))
         if name == "number" and chance.random() < 0.2:
             value = Calculation("+", value, Constant(1))
-        return "pair", right, self.at(path, value), Path((other,)), chance.random() < 0.75, False
+        return "pair", right, self.at(path, value), Path((other,)), chance.random() < 0.75, "no"
 
     def at(self, path: tuple[str, ...], value: Value) -> Value:
         """Return a value of the record in a slot as one of rows."""

@@ -60,8 +60,9 @@ class Join:
         other: With "pair" that of the right.
         is_many: Whether there is a tuple of rights.
         is_inner: Whether lefts without a right are dropped.
-        holds: With "back" whether the value is a collection of identities by its annotation; None
-            without one, when lists and sets are.
+        holds: With "back" whether the value is a collection of identities: "no", "yes", or
+            "either" for tuples, which may be one, by its annotation; "open" without one, when
+            lists and sets are.
     """
 
     slot: str
@@ -71,7 +72,7 @@ class Join:
     other: Value | None = None
     is_many: bool = False
     is_inner: bool = False
-    holds: bool | None = False
+    holds: str = "no"
 
 
 @dataclass(frozen=True)
@@ -293,10 +294,11 @@ def _named(value: Any, join: Join) -> list[Any]:
     """Return the identities that a right's value names."""
     if value is ABSENT or value is None:
         return []
-    holds = isinstance(value, list | set) if join.holds is None else join.holds
-    if holds and isinstance(value, list | tuple | set | frozenset):
-        return [value, *value]
-    return [value]
+    if join.holds == "open":
+        return [*value] if isinstance(value, list | set) else [value]
+    if join.holds == "no" or not isinstance(value, list | tuple | set | frozenset):
+        return [value]
+    return [value, *value] if join.holds == "either" else [*value]
 
 
 def is_same(one: Any, other: Any) -> bool:

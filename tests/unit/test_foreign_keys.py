@@ -247,6 +247,25 @@ class TestWriting:
 
         assert 9 == shop.orders[3].customer_id
 
+    def test_values_of_other_types_without_an_index(self, shop: SimpleNamespace) -> None:
+        """Nothing else asks then whether a record is as its class says."""
+        shop.orders.indexes.drop("customer_id")
+        with refused(shop):
+            shop.orders.insert(Order(True))
+
+    def test_is_generated(self, tmp_path: Path) -> None:
+        """The fast insert is there for a key to assigned identities, once these are known."""
+        with memdb.open(tmp_path / "a") as db:
+            db.collection(Customer).insert(Customer("Ann"))
+            db.collection(Order).insert(Order(1))
+        with memdb.open(tmp_path / "a") as db:
+            orders = db.collection(Order)
+            assert orders._store.fast_insert is None
+            db.collection(Customer)
+
+            assert orders._store.fast_insert is not None
+            assert 2 == orders.insert(Order(1))
+
     def test_append_mode(self, tmp_path: Path) -> None:
         """Where only new records are taken, they are checked all the same."""
         with memdb.open(tmp_path / "a") as db:
@@ -410,6 +429,18 @@ class TestCascade:
 
         assert [] == shop.lines.ids()
 
+    def test_what_an_undone_savepoint_wrote(self, shop: SimpleNamespace) -> None:
+        """After it, what was written before it is found again."""
+        with shop.db.transaction():
+            shop.lines.update(1, order_id=2)
+            with contextlib.suppress(KeyError), shop.db.transaction():
+                shop.lines.update(1, order_id=1)
+                shop.orders.delete(2)
+                raise KeyError
+            shop.orders.delete(2)
+
+            assert [2] == shop.lines.ids()
+
     def test_undone_with_all(self, shop: SimpleNamespace) -> None:
         """A transaction that raises changes nothing."""
         before = state(shop)
@@ -474,7 +505,7 @@ class TestCascade:
         assert [] == [*customers, *trips, *stops]
 
     def test_a_collection_that_can_only_be_read(self, tmp_path: Path) -> None:
-        """Records of a class that was opened as a TypedDict can't be changed, by cascades either."""
+        """Records of a class that was opened as a TypedDict are left alone by cascades too."""
         with memdb.open(tmp_path / "a") as db:
             db.collection(Customer).insert(Customer("Ann"))
             db.collection(Trip).insert(Trip(1))
@@ -659,6 +690,18 @@ class Part:
     like: Annotated[list[str], ForeignKey("products", "set_none")] = field(default_factory=list)
 
 
+@pytest.fixture
+def few_numbers(monkeypatch: pytest.MonkeyPatch) -> Iterator[memdb.Database]:
+    """A database in which all natural keys have eight numbers."""
+    monkeypatch.setattr(_natural_key, "secrets", SimpleNamespace(randbelow=lambda stop: 5))
+    digest = _keys.digest
+    for module in (_keys, _hot, _natural_key):
+        monkeypatch.setattr(module, "digest", lambda *parts: digest(*parts) % 8)
+    with memdb.open(None) as db:
+        yield db
+        assert [] == db.check()
+
+
 class TestNaturalKeys:
     """The identity that a reference holds is the key's value."""
 
@@ -719,6 +762,18 @@ class TestNaturalKeys:
 
         assert 0 == len(accounts)
 
+    def test_a_number(self, few_numbers: memdb.Database) -> None:
+        """An integer that is a natural key is not taken for the number of another."""
+        customers = few_numbers.collection(Customer, key="id")
+        trips = few_numbers.collection(Trip)
+        customers.insert_many([Customer("Ann", id=100), Customer("Bob", id=101)])
+        trips.insert(Trip(100))
+        for number in range(1, 10):
+            with pytest.raises(ForeignKeyError):
+                trips.insert(Trip(number))
+
+        assert [Trip(100, 1)] == list(trips)
+
     def test_as_the_identity_itself(self, db: memdb.Database) -> None:
         """So may one with an identity of its own, or one that is assigned and is there."""
         customers, profiles = db.collection(Customer), db.collection(Profile)
@@ -732,23 +787,25 @@ class TestNaturalKeys:
         customers.delete(2)
 
         assert [Profile(1), Profile(3)] == list(profiles)
+        others = db.collection(OptionalProfile)
+        assert 1 == others.insert(OptionalProfile())
+        with pytest.raises(ForeignKeyError):
+            others.insert(OptionalProfile())
 
-    def test_a_key_that_comes_back(
-        self, db: memdb.Database, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_a_key_that_comes_back(self, few_numbers: memdb.Database) -> None:
         """A record that was deleted and inserted again is there, also under another number."""
-        digest = _keys.digest
-        for module in (_keys, _hot, _natural_key):
-            monkeypatch.setattr(module, "digest", lambda *parts: digest(*parts) % 3)
+        db = few_numbers
         products = db.collection(Product, name="products", key="code")
         offers = db.collection(Offer)
         codes = ["tea", "mug", "pot", "cup", "pan"]
         products.insert_many(list(map(Product, codes)))
         offers.insert_many(list(map(Offer, codes)))
+        before = list(map(products._store.find_number, codes))
         with db.transaction():
             products.clear()
             products.insert_many(list(map(Product, reversed(codes))))
 
+        assert before != list(map(products._store.find_number, codes))
         assert codes == [offer.product for offer in offers]
         with pytest.raises(ForeignKeyError, match="'pot' is referred to"):
             products.delete("pot")
@@ -805,6 +862,11 @@ class Uses:
 @dataclass
 class Account:
     customer_id: Annotated[int, ForeignKey(Customer, "cascade")]
+
+
+@dataclass
+class OptionalProfile:
+    id: Annotated[int | None, ForeignKey(Customer, "restrict")] = None
 
 
 @dataclass
@@ -919,11 +981,34 @@ class TestFromBefore:
             orders.delete(2)
             orders.delete(3)
             with contextlib.suppress(KeyError), db.transaction():
-                orders.insert(Order(7))
-                customers.insert(Customer("Cid", id=7))
+                customers.delete(1)
 
                 assert [] == db.check()
                 raise KeyError
+
+    @pytest.mark.parametrize(("at", "way"), [(3, "insert"), (2, "delete")])
+    def test_check_while_others_write(
+        self, path: Path, monkeypatch: pytest.MonkeyPatch, at: int, way: str
+    ) -> None:
+        """What is there again, or gone, by the time that it is looked at is no finding."""
+        with memdb.open(path) as db:
+            customers, orders = db.collection(Customer), db.collection(Order)
+            store, find = customers._store, customers._store.find_number
+            orders.delete(3)
+            found: list[int] = []
+
+            def late(identity: Any) -> int:
+                found.append(find(identity))
+                if len(found) == at and way == "insert":
+                    customers.insert(Customer("Cid", id=9))
+                elif len(found) == at:
+                    orders.delete(2)
+                return found[-1]
+
+            monkeypatch.setattr(store, "find_number", late)
+
+            assert [] == db.check()
+            assert len(found) > at
 
     def test_check_and_records_of_older_forms(self, path: Path) -> None:
         """What can't be read with the class is left out as well."""
@@ -1062,22 +1147,32 @@ class TestRaces:
 
         assert [1, 1] == [order.customer_id for order in shop.orders]
 
+    @pytest.mark.parametrize("code", ["tea", "mug"])
     def test_a_natural_key_whose_number_another_has(
-        self, db: memdb.Database, monkeypatch: pytest.MonkeyPatch
+        self, monkeypatch: pytest.MonkeyPatch, code: str
     ) -> None:
         """The number of a key proves nothing when its record is another by then."""
+        for module in (_keys, _hot, _natural_key):
+            monkeypatch.setattr(module, "digest", lambda *parts: 5)
+        db = memdb.open(None)
         products = db.collection(Product, name="products", key="code")
         offers = db.collection(Offer)
-        products.insert_many([Product("tea"), Product("mug")])
+        products.insert(Product("tea"))
         engine = db._engine
         autocommit = engine.autocommit
+        is_late = False
 
         def late(action: Any) -> Any:
-            monkeypatch.undo()
-            products.update("tea", version=2)
+            nonlocal is_late
+            if not is_late:
+                is_late = True
+                products.delete("tea")
+                products.insert(Product(code, 2))
             return autocommit(action)
 
         monkeypatch.setattr(engine, "autocommit", late)
-        offers.insert(Offer("tea"))
+        with contextlib.nullcontext() if code == "tea" else pytest.raises(ForeignKeyError):
+            offers.insert(Offer("tea"))
 
-        assert [Offer("tea", 1)] == list(offers)
+        assert code == "tea" or not len(offers)
+        db.close()

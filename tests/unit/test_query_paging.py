@@ -6,9 +6,11 @@ import binascii
 import enum
 import math
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 from uuid import UUID
 from zoneinfo import ZoneInfo
@@ -41,6 +43,14 @@ class Item:
 class User:
     name: str
     group: int = 0
+
+
+@dataclass
+class Reading:
+    rate: float
+    at: datetime
+    n: int = 0
+    id: int = 0
 
 
 @dataclass
@@ -262,6 +272,51 @@ class TestCursors:
         items.insert_many([Item(color=color) for color in (Color.BLUE, None, Color.RED)])
 
         assert [2, 3, 1] == [item.id for item in by_cursor(items.where().order_by("color"), 1)]
+
+    @pytest.mark.parametrize("indexes", [[], ["rate", "at", "n"]], ids=str)
+    @pytest.mark.parametrize("term", ["rate", "-rate", "at", "-at", "n", "-n"])
+    def test_what_comparisons_do_not_order(
+        self, db: memdb.Database, indexes: list[str], term: str
+    ) -> None:
+        """Floats that are NaN and datetimes of all zones, as annotated, come in the total order."""
+        readings = db.collection(Reading, indexes=list(map(memdb.SortedIndex, indexes)))
+        rates = [1.5, math.nan, -math.inf, 0.0, -0.0, math.nan, 2.5]
+        times = [datetime(2020, 1, 3 - n % 3, tzinfo=None if n % 2 else UTC) for n in range(7)]
+        readings.insert_many([Reading(*each) for each in zip(rates, times, range(7), strict=False)])
+        query = readings.query().order_by(term)
+        expected = query.all()
+
+        for take in (1, 2, 5):
+            assert repr(expected) == repr(by_cursor(query, take))
+        page = query.page(0, 3)
+        readings.insert_many([Reading(0.0, times[0], odd) for odd in (math.nan, True)])  # type: ignore[arg-type]
+        found = [reading.id for reading in query.after(page.cursor)]
+        ids = query.ids()
+        assert found == ids[ids.index(page[-1].id) + 1 :] == query.after(page.cursor).ids()
+
+    @pytest.mark.parametrize("is_indexed", [False, True])
+    @pytest.mark.parametrize("way", ["count", "page", "all", "ids"])
+    def test_records_that_are_not_as_their_class_says(
+        self, tmp_path: Path, is_indexed: bool, way: str
+    ) -> None:
+        """They stand in the total order, though nobody has read them before."""
+        indexes = [memdb.SortedIndex("kind")] if is_indexed else []
+        odd: Any = [Shop("a"), Shop(None), Shop("b"), Shop("c"), Shop(1)]  # type: ignore[arg-type]
+        with memdb.open(tmp_path / "shops") as db:
+            shops = db.collection(Shop)
+            shops.insert_many(odd)
+            cursor = shops.query().order_by("-kind").page(0, 2).cursor
+        with memdb.open(tmp_path / "shops") as db:
+            after = db.collection(Shop, indexes=indexes).query().order_by("-kind").after(cursor)
+            asked: dict[str, Callable[[], Any]] = {
+                "count": after.count,
+                "page": lambda: after.page().total,
+                "all": lambda: len(after.all()),
+                "ids": lambda: len(after.ids()),
+            }
+
+            assert 3 == asked[way]()
+            assert [1, 5, 2] == after.ids()
 
     def test_value_that_none_can_hold(self, db: memdb.Database) -> None:
         """Then the page is there, and its cursor says why it is not."""
