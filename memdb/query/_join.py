@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from enum import Enum
 from fractions import Fraction
+from functools import lru_cache
 from types import GenericAlias, NoneType
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args, get_origin
 from uuid import UUID
@@ -16,8 +17,10 @@ from uuid import UUID
 from memdb.errors import QueryError, shown
 from memdb.query._conditions import walk
 from memdb.query._fields import Field
+from memdb.query._functions import QueryShape
 from memdb.query._paths import is_open, members_of, resolve_path
 from memdb.query._values import Value
+from memdb.serializers import Shape
 
 if TYPE_CHECKING:
     from memdb._records import Records
@@ -116,7 +119,12 @@ def annotation_of(store: Records) -> Any:
 
 def slot_name(store: Records, *, is_many: bool) -> str:
     """Return what a slot is called unless told: the collection's name in snake case."""
-    words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", store.name)
+    return _snake_case(store.name, is_many)
+
+
+@lru_cache(maxsize=256)
+def _snake_case(name: str, is_many: bool) -> str:
+    words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name)
     name = re.sub(r"\W+", "_", words).strip("_").lower()
     if not is_many or name.endswith("s"):
         return name
@@ -205,8 +213,6 @@ def checked(join: Join, left: Records) -> Join:
     Raises:
         QueryError: A field does not exist, or values of these types are never equal.
     """
-    _check(join.left, left)
-    _check(join.match, join.store)
     left_members = _members(join.left, left)
     right_members = _members(join.match, join.store)
     form: Form = join.form
@@ -226,22 +232,29 @@ def checked(join: Join, left: Records) -> Join:
     return replace(join, form=form)
 
 
-def _check(value: Value | None, store: Records) -> None:
-    if isinstance(value, Field):
-        resolve_path(value._path, store.query_shape)
-    elif value is not None:
-        for each in walk(value):
-            if isinstance(each, Field):
-                resolve_path(each._path, store.query_shape)
-
-
 def _members(value: Value | None, store: Records) -> list[Any]:
-    """Return what a value is by its annotation, Any where nothing is known."""
+    """Return what a value is by its annotation, Any where nothing is known.
+
+    Raises:
+        QueryError: A field in it does not exist.
+    """
     if value is None:
         return _identity_members(store)
-    if not isinstance(value, Field):
-        return [Any]
-    return [*resolve_path(value._path, store.query_shape)[-1].members]
+    shape = store.query_shape
+    members = _kept_members if not isinstance(shape, QueryShape) else _members_at
+    found: list[Any] = [Any]
+    for each in walk(value):
+        if isinstance(each, Field):
+            found = [*members(each._path, shape)]
+    return found if isinstance(value, Field) else [Any]
+
+
+def _members_at(path: tuple[str | int, ...], shape: Shape) -> tuple[Any, ...]:
+    return resolve_path(path, shape)[-1].members
+
+
+# Not for the shapes of single collections, which it would keep alive.
+_kept_members = lru_cache(maxsize=512)(_members_at)
 
 
 def _identity_members(store: Records) -> list[Any]:

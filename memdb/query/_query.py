@@ -525,9 +525,10 @@ class Query(QueryBuilder[T]):
 
     def _matching(self) -> list[Row]:
         """Return the rows that match, and are behind the cursor, in default order."""
-        rows = list(_scan.matching(self._store, self._compiled()))
-        if self._cursor is not None:
-            rows = rows_after(rows, self._cursor, self._order, self._store)
+        query = self._resolved()
+        rows = list(_scan.matching(query._store, query._compiled()))
+        if query._cursor is not None:
+            rows = rows_after(rows, query._cursor, query._order, query._store)
         return rows
 
     def _count_matching(self) -> int:

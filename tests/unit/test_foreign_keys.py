@@ -797,7 +797,7 @@ class TestNaturalKeys:
         db = few_numbers
         products = db.collection(Product, name="products", key="code")
         offers = db.collection(Offer)
-        codes = ["tea", "mug", "pot", "cup", "pan"]
+        codes = ["tea", "mug", "pot", "cup", "pan", "jug"]
         products.insert_many(list(map(Product, codes)))
         offers.insert_many(list(map(Offer, codes)))
         before = list(map(products._store.find_number, codes))
