@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from memdb.indexes import Bucket, Span
+from memdb.indexes import Bucket, HashEntries, SortedEntries, Span, UniqueEntries, is_usual
 from memdb.indexes._order import bounds
 from memdb.query._conditions import Expression, conjuncts
 from memdb.query._costs import matches_nothing
@@ -146,8 +146,10 @@ def _range(view: View, seed: Range) -> Candidates | None:
     try:
         span = range_finder(entries, seed)(*operands)
     except Misfit:
-        return _inexact_range(entries, seed)
-    return Candidates(seed, span.count, span.array)
+        found = _inexact_range(entries, seed)
+    else:
+        found = Candidates(seed, span.count, span.array)
+    return None if found is None else _with_odd(found, seed, entries)
 
 
 def _columns(view: View, seed: Columns) -> Candidates | None:
@@ -203,7 +205,32 @@ def _hashed(view: View, seed: Equal | Among) -> Candidates | None:
         if not all([value == value for value in values]):
             keys = []
     found = [each for each in map(get, keys) if each is not None]
-    return Candidates(seed, sum(map(size_of, found)), lambda: _numbers(found))
+    numbers = Candidates(seed, sum(map(size_of, found)), lambda: _numbers(found))
+    return _with_odd(numbers, seed, entries)
+
+
+def _with_odd(
+    found: Candidates,
+    seed: Equal | Among | Range,
+    entries: HashEntries | UniqueEntries | SortedEntries,
+) -> Candidates | None:
+    """Return candidates together with those of which the index does not know whether they match."""
+    odd = entries.odd
+    if not odd.are_any or not seed.compared:
+        return found
+    operands = [each.value for each in seed.compared]
+    are_usual = all(map(is_usual, operands[0] if isinstance(seed, Among) else operands))
+    if odd.tame and not are_usual:
+        return None
+    if not odd.numbers:
+        return found
+    others = np.array(list(odd.numbers), "<i8")
+    return Candidates(
+        seed,
+        found.count + len(others),
+        lambda: np.concatenate([found.numbers(), others]),
+        is_exact=False,
+    )
 
 
 def _numbers(found: list[Bucket | int]) -> Array:

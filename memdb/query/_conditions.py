@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn, TypeAlias
 from uuid import UUID
 
 from memdb.errors import QueryError, shown
+from memdb.indexes import are_sure, is_sure
 from memdb.query._fitting import members
 
 if TYPE_CHECKING:
@@ -405,12 +406,13 @@ def _take_operand(operator: str, operand: Any, constants: list[Any], depth: int)
     if operator == "in":
         constants.append(members(operand))
         # Nothing is among no values, which needs no look at any record.
-        return None if operand else "empty"
-    elif operator == "matches":
+        return "empty" if not operand else None if are_sure(operand) else "odd"
+    if operator == "matches":
         constants.append(operand.search)
-    else:
-        constants.append(operand)
-    return type(operand) if operator in RANGES else None
+        return None
+    constants.append(operand)
+    # No index can be asked for an odd one.
+    return type(operand) if operator in RANGES else None if is_sure(operand) else "odd"
 
 
 _METHODS: Final = {

@@ -6,6 +6,8 @@ import operator
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
+from memdb.indexes import are_sure, is_sure
+
 # What a comparison of two values may raise when they do not fit each other. ArithmeticError:
 # Decimal raises InvalidOperation for a NaN that is compared with <. ValueError: an array of NumPy
 # has no truth value, and "%" has no such format.
@@ -38,12 +40,23 @@ class Members:
 
 
 def members(values: list[Any]) -> frozenset[Any] | Members:
-    """Return the values of `in_` so that Python's `in` agrees with `==`.
+    """Return the values of `in_` so that Python's `in` agrees with `==`, of values that are sure.
 
-    A NaN equals nothing, though `in` would find it by its identity. Values without a hash are
-    compared one by one.
+    A NaN equals nothing, though `in` would find it by its identity. Values without a hash, or whose
+    hash says nothing of what they equal, are compared one by one.
     """
     try:
-        return frozenset([value for value in values if value == value])
+        found = frozenset([value for value in values if value == value])
     except NO_MATCH:
         return Members(values)
+    return found if are_sure(found) else Members(values)
+
+
+def odd_in(value: Any, values: frozenset[Any] | Members) -> bool:
+    """Whether a value that Python's `in` does not find by its hash equals one of them all the same.
+
+    Args:
+        value: Of a record.
+        values: As `members` gives them.
+    """
+    return type(values) is frozenset and not is_sure(value) and is_in(value, values)

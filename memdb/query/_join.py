@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import re
+import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
@@ -19,6 +20,7 @@ from memdb.query._conditions import walk
 from memdb.query._fields import Field
 from memdb.query._functions import QueryShape
 from memdb.query._paths import is_open, members_of, resolve_path
+from memdb.query._row import is_slot_name
 from memdb.query._values import Value
 from memdb.serializers import Shape
 
@@ -125,7 +127,10 @@ def slot_name(store: Records, *, is_many: bool) -> str:
 @lru_cache(maxsize=256)
 def _snake_case(name: str, is_many: bool) -> str:
     words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name)
-    name = re.sub(r"\W+", "_", words).strip("_").lower()
+    name = re.sub(r"\W+", "_", unicodedata.normalize("NFKC", words)).strip("_").lower()
+    if not is_slot_name(name):
+        # No name that Python could be given: a digit first, a keyword, or nothing left.
+        name = f"record_{name}".rstrip("_")
     if not is_many or name.endswith("s"):
         return name
     if re.search(r"(x|z|ch|sh)$", name):

@@ -311,6 +311,12 @@ def _are_exact(value: Any, store: Any, named: Any, form: str) -> bool:
     return bool(members) and members == own and _is_exact_identity(named)
 
 
+def is_of_one_type(value: Value, store: Any) -> bool:
+    """Whether all that a value may be, besides None, are identities only if they are equal."""
+    members = {each for each in _members_of_value(value, store) if each is not type(None)}
+    return len(members) == 1 and members <= _EXACT
+
+
 def _may_be_none(value: Value, store: Any) -> bool:
     if not isinstance(value, Field) or not store.decoding.is_typed:
         return True

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from datetime import date
 from typing import TYPE_CHECKING, Any, Final
+from uuid import UUID
 
 from memdb.errors import IdentityError
 from memdb.indexes._order import ABSENT
@@ -16,6 +18,9 @@ if TYPE_CHECKING:
     from memdb._index_set import View
     from memdb.indexes import Bucket
     from memdb.query._values import Value
+
+# Types of which equal values are one key: not so datetimes of different zones, nor tuples.
+_ONE_FORM: Final = frozenset({str, int, bool, bytes, UUID, date})
 
 # Natural keys whose numbers one plan remembers.
 _MOST_NUMBERS: Final = 65_536
@@ -122,8 +127,7 @@ class KeyFinder:
         for number in self._key.numbers(encoded):
             record = find(number)
             if record is not None and self._key.is_of(record, encoded):
-                # A tuple may have parts of several types in it that are equal.
-                if type(value) is not tuple and len(self._numbers) < _MOST_NUMBERS:
+                if type(value) in _ONE_FORM and len(self._numbers) < _MOST_NUMBERS:
                     self._numbers[type(value), value] = number, encoded
                 return record
         return None

@@ -14,7 +14,7 @@ from memdb.query._conditions import Comparison, conjuncts, has_callback
 from memdb.query._fields import Field
 from memdb.query._join import Join
 from memdb.query._join_access import access_of
-from memdb.query._join_candidates import Candidates, Key, Side, Taken
+from memdb.query._join_candidates import Candidates, Key, Side, Taken, is_of_one_type
 from memdb.query._join_runtime import Loader, naming
 from memdb.query._joining import canonical
 from memdb.query._order_source import order_lines
@@ -359,7 +359,10 @@ def constant_places(left: Query[Any], joins: Sequence[Join]) -> frozenset[int]:
             and isinstance(join.left, Field)
             and join.left._path in held
             # Of an identity the type matters too, which equal values need not have in common.
-            and (join.match is not None or left._store.decoding.is_typed)
+            and (
+                join.match is not None
+                or (join.form == "equal" and is_of_one_type(join.left, left._store))
+            )
         ]
     )
 

@@ -472,8 +472,8 @@ class JoinedQuery(QueryBuilder[Any], Generic[*Ts]):
         is_cut = has_all and condition is None and not order and not self._is_made_of_many
         return _Parts(left, condition, order, is_cut)
 
-    def _matching(self, parts: _Parts, start: int, stop: int) -> tuple[list[Any], set[int]]:
-        """Return shared rows start to stop in order, and the ids of records that need no copy."""
+    def _matching(self, parts: _Parts, start: int, stop: int) -> tuple[list[Any], dict[int, Any]]:
+        """Return shared rows start to stop in order, and the records by id that need no copy."""
         base = Base(parts.left, self._store)
         if parts.is_cut:
             found = base.rows(start, stop)
@@ -490,7 +490,7 @@ class JoinedQuery(QueryBuilder[Any], Generic[*Ts]):
         return self._in_order(rows, parts.order, start, stop), found.owned
 
     def _filtered(
-        self, rows: list[Any], condition: Expression | None, owned_ids: set[int]
+        self, rows: list[Any], condition: Expression | None, owned_ones: dict[int, Any]
     ) -> list[Any]:
         if condition is None:
             return rows
@@ -502,7 +502,7 @@ class JoinedQuery(QueryBuilder[Any], Generic[*Ts]):
             rows = [row for row in rows if prefilter(row)]
         # Nothing that a callable does to its row is ever seen.
         source = self._store
-        return [row for row in rows if matches(copied(source, [row], owned_ids, is_last=False)[0])]
+        return [row for row in rows if matches(copied(source, [row], owned_ones, is_last=False)[0])]
 
     def _in_order(
         self, rows: list[Any], order: tuple[Order, ...], start: int, stop: int
@@ -513,12 +513,12 @@ class JoinedQuery(QueryBuilder[Any], Generic[*Ts]):
         falling = [term.is_descending for term in order]
         return [rows[place] for place in arrange(columns, falling, len(rows), start, stop)]
 
-    def _finished(self, rows: list[Any], owned_ids: set[int]) -> list[Any]:
+    def _finished(self, rows: list[Any], owned_ones: dict[int, Any]) -> list[Any]:
         """Return those of some rows that are asked for, in order: of the right side of a join."""
         source = self._store
         condition = None if self._condition is None else source.rooted(self._condition)
         order = tuple([source.rooted(term) for term in self._order])
-        rows = self._filtered(rows, condition, owned_ids)
+        rows = self._filtered(rows, condition, owned_ones)
         return self._in_order(rows, order, self._start, self._stop)
 
     # -- results -------------------------------------------------------------------------
@@ -531,24 +531,24 @@ class JoinedQuery(QueryBuilder[Any], Generic[*Ts]):
         """Return results start to stop, and how many rows or groups they were taken from."""
         parts = self._parts()
         if not self._is_made_of_many:
-            rows, owned_ids = self._matching(parts, start, stop)
-            return self._given(rows, owned_ids), len(rows)
-        rows, owned_ids = self._matching(parts, 0, _ENDLESS)
+            rows, owned_ones = self._matching(parts, start, stop)
+            return self._given(rows, owned_ones), len(rows)
+        rows, owned_ones = self._matching(parts, 0, _ENDLESS)
         if self._has_groups:
             found = self._grouped(rows)
             return found[start:stop], len(found)
         columns = [rows] if self._selection is None else self._columns(rows)
         places = first_places(columns, len(rows))
         kept = [rows[place] for place in places[start:stop]]
-        return self._given(kept, owned_ids), len(places)
+        return self._given(kept, owned_ones), len(places)
 
-    def _given(self, rows: list[Any], owned_ids: set[int]) -> list[Any]:
+    def _given(self, rows: list[Any], owned_ones: dict[int, Any]) -> list[Any]:
         """Return what the receiver may have of shared rows."""
         if self._selection is None:
-            return copied(self._store, rows, owned_ids)
+            return copied(self._store, rows, owned_ones)
         values = self._store.rooted_all(self._selection.values)
         slots = [_is_slot(value) for value in values]
-        copies = copied(self._store, rows, owned_ids) if any(slots) else rows
+        copies = copied(self._store, rows, owned_ones) if any(slots) else rows
         shape, columns = self._store.query_shape, []
         for value, is_slot in zip(values, slots, strict=True):
             # A record that is selected as a whole is one copy for the result, as in a row.

@@ -159,14 +159,14 @@ def _nested_structure(nested: Any) -> tuple[Any, ...]:
 
 
 def copied(
-    source: RowSource, rows: list[Any], owned: set[int], *, is_last: bool = True
+    source: RowSource, rows: list[Any], owned: dict[int, Any], *, is_last: bool = True
 ) -> list[Any]:
     """Return rows as their receiver may have them.
 
     Args:
         source: What they are of.
         rows: Shared rows.
-        owned: Ids of records in them that nobody else has.
+        owned: Id -> record, of those in them that nobody else has.
         is_last: Nobody needs the rows any more.
     """
     if is_shared(source):
@@ -194,12 +194,12 @@ class Found:
 
     Attributes:
         rows: Shared rows.
-        owned: Ids of records in them that need no copy.
+        owned: Id -> record, of those in them that need no copy.
         count: How many records of the left they were made of, without those that joins drop.
     """
 
     rows: list[Any]
-    owned: set[int]
+    owned: dict[int, Any]
     count: int
 
 
@@ -218,7 +218,7 @@ class Base:
         found = self._answer("rows", first, last)
         if found is not None:
             rows, count = found
-            return Found(rows, set(), count)
+            return Found(rows, {}, count)
         return self._in_general(first, last)
 
     def count(self) -> int:

@@ -13,6 +13,7 @@ from memdb.query._parameters import (
     check_parameters,
     collections_in,
     parameters,
+    readable,
 )
 from memdb.query._plans import ATTEMPTS, ENDLESS, compiled, indented
 from memdb.query._prepared import Preparation
@@ -60,7 +61,8 @@ class _JoinedPreparation:
         self._gives_rows = query._selection is None and is_shared(self._source)
         nodes = query._nodes()
         # What is given for these is the value itself; others have to be looked at.
-        self._is_plain = all(self._required.values()) and not any(map(collections_in, nodes))
+        self._collections = [name for node in nodes for name in collections_in(node)]
+        self._is_plain = all(self._required.values()) and not self._collections
         self._plans: dict[What, JoinPlan] = {}
         joins = self._source.joins
         self._constants = join_constants(joins)
@@ -71,20 +73,22 @@ class _JoinedPreparation:
         if self._is_simple:
             self._plan("rows")
 
-    def __call__(self, **given: Any) -> list[Any]:
+    def __call__(self, /, **given: Any) -> list[Any]:
         """Return the results; see `Prepared`."""
         rows = None
+        given = self._readable(given)
         if self._fast is not None and given.keys() == self._required.keys():
             rows = self._fast(**given)
         if rows is None:
             rows = self._rows(given) if self._is_simple else None
         if rows is None:
             return cast("list[Any]", self._query._bound(given).all())
-        return rows if self._gives_rows else self._query._given(rows, set())
+        return rows if self._gives_rows else self._query._given(rows, {})
 
-    def count(self, **given: Any) -> int:
+    def count(self, /, **given: Any) -> int:
         """Return how many results there are; see `Prepared`."""
         found = None
+        given = self._readable(given)
         if self._is_simple and not self._is_limited:
             found = self._count(given)
         if found is None:
@@ -93,9 +97,14 @@ class _JoinedPreparation:
 
     def explain(self, /, **given: Any) -> JoinedExplanation:
         """Return how it would be answered now; see `Prepared`."""
-        return cast("JoinedExplanation", self._query._bound(given).explain())
+        return cast("JoinedExplanation", self._query._bound(self._readable(given)).explain())
 
     # -- inside --------------------------------------------------------------------------
+
+    def _readable(self, given: dict[str, Any]) -> dict[str, Any]:
+        """Return the parameters so that collections can be read more than once."""
+        again = {name: readable(given[name]) for name in self._collections if name in given}
+        return {**given, **again} if again else given
 
     def _rows(self, given: dict[str, Any]) -> list[Any] | None:
         """Return shared rows, None where the general way has to."""

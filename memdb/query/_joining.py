@@ -38,7 +38,8 @@ class Reading:
     """Collections as of one commit.
 
     Attributes:
-        owned: Ids of records that nobody else has, so that they need no copy.
+        owned: Id -> record, of those that nobody else has, so that they need no copy. It holds
+            them, as the id of what is gone may be given to a record of the cache.
     """
 
     def __init__(self, snapshots: dict[Any, Snapshot] | None = None) -> None:
@@ -48,7 +49,8 @@ class Reading:
             snapshots: Of the collections; None to look up what is needed, as it is then.
         """
         self._snapshots = snapshots
-        self.owned: set[int] = set()
+        self.owned: dict[int, Any] = {}
+        self._seen: dict[tuple[int, int], Row] = {}
 
     def rows(self, query: Query[Any], keys: Expression | None = None) -> list[Row]:
         """Return the rows that a query finds, in its order, without its skip and limit.
@@ -66,7 +68,7 @@ class Reading:
         rows = list(_scan.matching(store, compiled, snapshot))
         if query._cursor is not None:
             rows = rows_after(rows, query._cursor, query._order, store)
-        return self._noted(in_order(rows, query._order, store, 0, None))
+        return self._noted(store, in_order(rows, query._order, store, 0, None))
 
     def named(self, query: Query[Any], identities: Sequence[Any]) -> list[Row]:
         """Return the rows that a query finds among some identities, in its order."""
@@ -76,11 +78,14 @@ class Reading:
         compiled = compile_condition(query._condition, {}, store.query_shape)
         snapshot = _scan.snapshot_of(store, list(map(store.find_number, identities)))
         rows = list(_scan.matching(store, compiled, snapshot))
-        return self._noted(in_order(rows, query._order, store, 0, None))
+        return self._noted(store, in_order(rows, query._order, store, 0, None))
 
-    def _noted(self, rows: list[Row]) -> list[Row]:
-        self.owned.update([id(record) for _, record, is_cached in rows if not is_cached])
-        return rows
+    def _noted(self, store: Any, rows: list[Row]) -> list[Row]:
+        """Return rows in which each record is one object, however often it was read."""
+        place = id(store)
+        known = [self._seen.setdefault((place, row[0]), row) for row in rows]
+        self.owned.update([(id(row[1]), row[1]) for row in known if not row[2]])
+        return known
 
 
 def as_of_one_commit(left: Query[Any], joins: Sequence[Join], work: Callable[[Reading], R]) -> R:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, Literal
 
+from memdb.indexes import SURE, is_sure, is_usual
 from memdb.query._choice import MOST_WAYS, Choice, branch_at, ways_of
 from memdb.query._conditions import Always, Expression, conjuncts
 from memdb.query._costs import cost_of, matches_nothing
@@ -105,6 +106,9 @@ class PlanWriter:
             "islice": islice,
             "pair": pair,
             "scanned": scanned,
+            "SURE": SURE,
+            "is_sure": is_sure,
+            "is_usual": is_usual,
         }
         self.shared = frozenset([*self.names, *self._writer.namespace])
         self.names["view"] = view
@@ -318,14 +322,15 @@ class PlanWriter:
             for inner, each in _arms(number, seed):
                 lines += self._find(inner, each)
             return lines
-        if isinstance(seed, Range):
-            return [f"{found} = {self._span(seed)}"]
         if isinstance(seed, Columns):
             return [f"{found} = scanned({', '.join(map(self._test, seed.tests))})"]
+        checks = self._checks(seed)
+        if isinstance(seed, Range):
+            return [*checks, f"{found} = {self._span(seed)}"]
         get = self._get(seed)
         if isinstance(seed, Among):
             keys = "keys_without_none" if seed.index.kind == "unique" else "keys_among"
-            return [f"{found} = runtime.among({get}, {keys}({seed.operand.source}))"]
+            return [*checks, f"{found} = runtime.among({get}, {keys}({seed.operand.source}))"]
         line = f"{found} = {get}({self._key(seed)})"
         if seed.index.kind == "unique":
             # The index has no entry for None.
@@ -335,8 +340,24 @@ class PlanWriter:
                 if operand.source[0] == "p" and self._choice.may_be_none(path)
             ]
             refusal: Lines = [f"if {' or '.join(tests)}:", ["raise Misfit"]] if tests else []
-            return [*refusal, line]
-        return [line]
+            return [*refusal, *checks, line]
+        return [*checks, line]
+
+    def _checks(self, seed: Equal | Among | Range) -> Lines:
+        """Return the lines that let an index stand for the comparisons, Misfit where it can't."""
+        is_range = isinstance(seed, Range)
+        operands = seed.compared
+        entries: Any = self._uniques if seed.index.kind == "unique" else self._entries
+        odd = entries[seed.index.name].odd
+        if odd.numbers and operands:
+            # They may match whatever is asked for.
+            raise Misfit
+        given = [each.source for each in operands if each.source[0] == "p"]
+        tests = [] if is_range else [f"type({p}) not in SURE and not is_sure({p})" for p in given]
+        if odd.tame:
+            check = "all(map(is_usual, {}))" if isinstance(seed, Among) else "is_usual({})"
+            tests += [f"not {check.format(each.source)}" for each in operands]
+        return [f"if {' or '.join(tests)}:", ["raise Misfit"]] if tests else []
 
     def _count(self, number: int, seed: Seed) -> str:
         """Return the source of the number of candidates of a seed that was looked up."""

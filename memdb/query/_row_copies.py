@@ -6,16 +6,21 @@ classes spelled out in it: a call for each would take as long as the copy itself
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
-from memdb.query._join import Join
+from memdb.query._join import Join, stores_in
 from memdb.query._plans import indented
 
 if TYPE_CHECKING:
     from memdb.query._row_source import RowSource
 
-Copies = Callable[[list[Any], set[int]], list[Any]]
+# What the source of a cloner calls; not a field or a key of such a name.
+_NAME: Final = re.compile(r"(?<![\w.'\"])_clone_\w+")
+
+Copies = Callable[[list[Any], dict[int, Any]], list[Any]]
 Lines = list[Any]
 
 
@@ -34,7 +39,7 @@ def _is_immutable(store: Any) -> bool:
 
 
 def row_copies(source: RowSource, *, has_owned: bool, is_last: bool) -> Copies:
-    """Return the function that makes copies of rows, given them and the ids of owned records.
+    """Return the function that makes copies of rows, given them and the owned records by id.
 
     Args:
         source: What the rows are of.
@@ -58,6 +63,8 @@ class _Writer:
 
     def function(self, source: RowSource) -> Copies:
         """Return the function."""
+        stores = [source.left._store, *stores_in(source.joins)]
+        self._slots = Counter(map(id, stores))
         body = self._row(source, "row", "result.append")
         lines: Lines = [
             "def copied(rows, owned):",
@@ -91,18 +98,24 @@ class _Writer:
         for join in source.joins:
             name = f"a{self._number()}"
             lines.append(f"{name} = {row}.{join.slot}")
-            lines += self._slot(join, name)
+            lines += self._slot(join, name, is_once=is_once)
             values.append(name)
         self._names[f"Row{number}"] = source.row
         return [*lines, f"{give}(Row{number}({', '.join(values)}))"]
 
-    def _slot(self, join: Join, name: str) -> Lines:
-        """Return the lines that make a slot's content its copy."""
+    def _slot(self, join: Join, name: str, *, is_once: bool) -> Lines:
+        """Return the lines that make a slot's content its copy.
+
+        Args:
+            join: What is in the slot.
+            name: The content.
+            is_once: The record in the first slot of the row is in no other row.
+        """
         nested = None if join.nested is None else join.nested._store
         if _is_immutable(join.store) if nested is None else is_shared(nested):
             return []
         # What names the identity of the row's record belongs to that row alone.
-        is_once = join.left is None and join.form == "equal" and join.place == 0
+        is_once = is_once and join.left is None and join.form == "equal"
         if not join.is_many and nested is None:
             return [f"if {name} is not None:", self._record(join.store, name, is_once=is_once)]
         number = self._number()
@@ -127,7 +140,7 @@ class _Writer:
         """Return the lines that make a name that of its record's copy."""
         if _is_immutable(store):
             return []
-        if is_once:
+        if is_once and self._slots[id(store)] == 1:
             return self._copy(store, name)
         return [
             f"k = id({name})",
@@ -158,17 +171,19 @@ class _Writer:
         cloner, number = store.cloner, self._number()
         # The names of different cloners are the same for different things.
         own = f"_clone{number}_"
+        names = {key: key.replace("_clone_", own) for key in cloner.namespace}
+
+        def renamed(source: str) -> str:
+            return _NAME.sub(lambda found: names.get(found[0], found[0]), source)
+
         if cloner.inline_expression is not None or cloner.inline_lines is not None:
-            self._names |= {
-                key.replace("_clone_", own): value for key, value in cloner.namespace.items()
-            }
+            self._names |= {names[key]: value for key, value in cloner.namespace.items()}
         if cloner.inline_expression is not None:
-            source = cloner.inline_expression.replace("_clone_", own).replace("{r}", name)
-            return [f"{name} = {source}"]
+            return [f"{name} = {renamed(cloner.inline_expression).replace('{r}', name)}"]
         if cloner.inline_lines is not None:
             made = f"o{number}"
             lines = [
-                line.replace("_clone_", own).replace("{r}", name).replace("{o}", made)
+                renamed(line).replace("{r}", name).replace("{o}", made)
                 for line in cloner.inline_lines
             ]
             return [*lines, f"{name} = {made}"]

@@ -7,6 +7,7 @@ rows as they are about records there.
 from __future__ import annotations
 
 import difflib
+import unicodedata
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import lru_cache
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from memdb.errors import QueryError, shown
 from memdb.query._builder import QueryBuilder
-from memdb.query._conditions import Expression, walk
+from memdb.query._conditions import DEEPEST, Expression, walk
 from memdb.query._fields import Field
 from memdb.query._functions import QueryShape
 from memdb.query._join import Form, Join, annotation_of, checked, keys_for, slot_name
@@ -41,6 +42,7 @@ class RowSource:
         row: The class of the rows.
         query_shape: What can be asked of a row.
         name: What messages call it.
+        depth: How deep joins are nested in it.
     """
 
     # As of a collection whose records have no natural key.
@@ -54,6 +56,10 @@ class RowSource:
         annotations = (annotation_of(left._store), *[join.annotation for join in joins])
         self.row = row_class(tuple([(name, Any) for name in self.names]))
         self.query_shape = _shape_of_rows(self.row, self.names, annotations)
+        inside = [join.nested._store.depth for join in joins if join.nested is not None]
+        self.depth: int = 1 + max(inside, default=0)
+        if self.depth > DEEPEST:
+            raise QueryError(f"Joins can be nested {DEEPEST} levels deep at most.")
         self.name = f"{left._store.name} with {', '.join(self.names[1:])}" if joins else self.first
 
     @property
@@ -240,7 +246,10 @@ def with_join(source: RowSource, right: Any, how: How) -> RowSource:
     place = 0
     if value is not None:
         place, value = source.place_of(value)
-    slot = slot_name(store, is_many=how.is_many) if how.as_ is None else how.as_
+    slot = slot_name(store, is_many=how.is_many)
+    if how.as_ is not None:
+        # As Python does with the names in a source.
+        slot = unicodedata.normalize("NFKC", how.as_) if type(how.as_) is str else how.as_
     source.check_name(slot)
     form: Form = "listed" if is_listed else "equal"
     is_inner = how.how == "inner"

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
+from memdb.indexes import is_sure
 from memdb.query._conditions import (
     And,
     Behind,
@@ -64,6 +65,11 @@ class Equal:
     def __str__(self) -> str:
         return f"{self.index.kind} index {self.index.name!r}"
 
+    @property
+    def compared(self) -> Sequence[Operand]:
+        """What keys are compared with."""
+        return self.operands
+
 
 @dataclass(frozen=True, slots=True)
 class Among:
@@ -72,6 +78,11 @@ class Among:
     index: BoundIndex
     operand: Operand
     covers: frozenset[int]
+
+    @property
+    def compared(self) -> Sequence[Operand]:
+        """What keys are compared with: each of the values of this one."""
+        return (self.operand,)
 
     def __str__(self) -> str:
         return f"{self.index.kind} index {self.index.name!r}, several keys"
@@ -116,10 +127,14 @@ class Range:
         return f"sorted index {self.index.name!r}"
 
     @property
-    def operands(self) -> list[Operand]:
+    def compared(self) -> Sequence[Operand]:
+        """What keys are compared with."""
+        return [*self.prefix, *[each for _, some in self.bounds for each in some]]
+
+    @property
+    def operands(self) -> Sequence[Operand]:
         """What the interval is found by, in order."""
-        found = [*self.prefix, *[each for _, some in self.bounds for each in some]]
-        return found if self.after is None else [*found, self.after.operand]
+        return [*self.compared, *([] if self.after is None else [self.after.operand])]
 
 
 @dataclass(frozen=True, slots=True)
@@ -335,7 +350,7 @@ def _parts(parts: Sequence[Expression], operands: Operands) -> Iterator[_Part]:
     for place, part in enumerate(parts):
         if not isinstance(part, Comparison) or not isinstance(part.value, Field):
             continue
-        if all([not is_value(each) or isinstance(each, Parameter) for each in part.operands]):
+        if all([isinstance(e, Parameter) if is_value(e) else is_sure(e) for e in part.operands]):
             yield _Part(place, part.value._path, part.operator, operands.of(part))
 
 

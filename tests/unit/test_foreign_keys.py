@@ -734,6 +734,19 @@ class TestNaturalKeys:
         assert 3 == products.clear()
         assert 0 == len(parts)
 
+    def test_what_can_be_no_key(self, db: memdb.Database) -> None:
+        """A value that no natural key can be is shown by its type, and taken out of no list."""
+        products = db.collection(Product, name="products", key="code")
+        parts = db.collection(Part, key="name")
+        products.insert_many([Product("tea"), Product("mug")])
+        with pytest.raises(ForeignKeyError, match="refers to a value of type float, and products"):
+            parts.insert(Part("lid", 1.5))  # type: ignore[arg-type]
+        with pytest.raises(ForeignKeyError), db.transaction():
+            parts.insert(Part("lid", "tea", ["mug", 1.5]))  # type: ignore[list-item]
+            products.delete("mug")
+
+            assert [1.5] == parts["lid"].like
+
     def test_several_fields(self, db: memdb.Database) -> None:
         """A key of several fields is referred to by a tuple of a fixed length."""
         products = db.collection(Product, name="versions", key=("code", "version"))
