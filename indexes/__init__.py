@@ -16,6 +16,7 @@ from memdb.indexes._keys import (
     first_seed,
     numbers_of,
 )
+from memdb.indexes._odd import SURE, are_sure, is_placed, is_sure, is_usual
 from memdb.indexes._order import (
     ABSENT,
     HIGHEST,
@@ -37,6 +38,7 @@ __all__ = [
     "MAX_SEED",
     "NO_KEY",
     "NUMBER_MASK",
+    "SURE",
     "TAGS",
     "TAG_OF_STR",
     "Bounds",
@@ -52,12 +54,16 @@ __all__ = [
     "SortedEntries",
     "Span",
     "UniqueEntries",
+    "are_sure",
     "bounds",
     "descending",
     "digest",
     "encode_key",
     "family_name",
     "first_seed",
+    "is_placed",
+    "is_sure",
+    "is_usual",
     "numbers_of",
     "reach",
     "sequel",

@@ -10,6 +10,7 @@ from typing import Any, Self
 import numpy as np
 
 from memdb.indexes._by_number import NOTHING, ByNumber
+from memdb.indexes._odd import SURE, OddKeys, is_sure
 
 
 class Bucket:
@@ -83,12 +84,14 @@ class HashEntries:
 
     Attributes:
         buckets: Key -> the numbers, or the one number where there is just one.
+        odd: The numbers whose keys do not go by their hash.
     """
 
-    __slots__ = ("_keys", "buckets")
+    __slots__ = ("_keys", "buckets", "odd")
 
     def __init__(self) -> None:
         self.buckets: dict[Any, Bucket | int] = {}
+        self.odd = OddKeys(is_sure)
         self._keys = ByNumber()
 
     @classmethod
@@ -103,6 +106,7 @@ class HashEntries:
         self = cls()
         self.buckets, canonical = _grouped(keys, numbers)
         self._keys = ByNumber(numbers, canonical)
+        self.odd.note_all(keys, numbers)
         return self
 
     @classmethod
@@ -116,7 +120,9 @@ class HashEntries:
         rows = [list(dict.fromkeys(keys)) for keys in key_sets]
         counts = list(map(len, rows))
         flat_numbers = np.repeat(np.array(numbers, "<i8"), counts)
-        self.buckets, flat = _grouped([key for row in rows for key in row], flat_numbers)
+        keys = [key for row in rows for key in row]
+        self.buckets, flat = _grouped(keys, flat_numbers)
+        self.odd.note_all(keys, flat_numbers.tolist())
         kept: list[Any] = []
         place = 0
         for count in counts:
@@ -151,6 +157,8 @@ class HashEntries:
         if len(keys) == 1:
             key = keys[0]
             found = self.buckets.get(key)
+            if type(key) not in SURE or self.odd.are_any:
+                self.odd.note(number, keys)
             old = self._keys.get(number)
             if old is NOTHING:
                 if isinstance(found, Bucket):
@@ -178,6 +186,7 @@ class HashEntries:
     def _replace(self, number: int, keys: tuple[Any, ...]) -> None:
         """Change the keys of a number, whatever they are."""
         new = dict.fromkeys(keys)
+        self.odd.note(number, keys)
         old = dict.fromkeys(self.keys_of(number))
         for key in old:
             if key not in new:
@@ -213,10 +222,13 @@ class HashEntries:
         for key in self.keys_of(number):
             self._discard(number, key)
         self._keys.remove(number)
+        if self.odd.are_any:
+            self.odd.discard(number)
 
     def clear(self) -> None:
         """Forget everything."""
         self.buckets.clear()
+        self.odd.clear()
         self._keys = ByNumber()
 
     def keys_of(self, number: int) -> tuple[Any, ...]:

@@ -188,7 +188,7 @@ def _sequence_key(value: Any) -> SortKey:
     return (SEQUENCE_RANK, tuple([sort_key(item) for item in value]))
 
 
-_MAKERS: Final[dict[type, Callable[[Any], SortKey]]] = {
+MAKERS: Final[dict[type, Callable[[Any], SortKey]]] = {
     Absent: lambda value: (ABSENT_RANK,),
     type(None): lambda value: (NONE_RANK,),
     int: _number_key,
@@ -223,7 +223,7 @@ def sort_key(value: Any) -> SortKey:
     Raises:
         RecursionError: A list contains itself.
     """
-    make = _MAKERS.get(type(value))
+    make = MAKERS.get(type(value))
     if make is None:
         cls: Any = type(value)
         make = _maker_of(cls)
@@ -233,12 +233,12 @@ def sort_key(value: Any) -> SortKey:
 @lru_cache(maxsize=256)
 def _maker_of(cls: Any) -> Callable[[Any], SortKey]:
     """Return what makes the keys of a class that is not in the table."""
-    for base, make in _MAKERS.items():
+    for base, make in MAKERS.items():
         if issubclass(cls, base):
             plain = _PLAIN.get(base)
             return make if plain is None else _plainly(make, plain)
     if issubclass(cls, Enum):
-        if _order_of_class(cls) == _order_of_class(object):
+        if order_of_class(cls) == order_of_class(object):
             return _enum_maker(cls)
     elif issubclass(cls, (np.integer, np.floating, np.bool_)) and _has_item(cls):
         return lambda value: sort_key(value.item())
@@ -302,7 +302,7 @@ def bounds(operator: str, operand: Any) -> Bounds | None:
     key = sort_key(operand)
     rank = key[0]
     if rank in _SIMPLE_RANKS:
-        if cls not in _MAKERS and _compares_itself(cls):
+        if cls not in MAKERS and compares_itself(cls):
             return None
         return _interval(operator, key, key, True)
     if rank == NONE_RANK:
@@ -312,7 +312,7 @@ def bounds(operator: str, operand: Any) -> Bounds | None:
     if rank == ENUM_RANK:
         return Bounds(key, key, is_exact=False) if operator == "==" else NOTHING
     if rank == SEQUENCE_RANK:
-        if _compares_itself(cls) or not all(map(_is_plain, key[1])):
+        if compares_itself(cls) or not all(map(_is_plain, key[1])):
             return None
         return _interval(operator, key, key, False)
     # NaN equals nothing and comes before nothing.
@@ -381,7 +381,7 @@ def _around(operator: str, operand: datetime, key: SortKey) -> Bounds | None:
     twice equal to one of another zone.
     """
     cls: Any = type(operand)
-    if cls is not datetime and _compares_itself(cls):
+    if cls is not datetime and compares_itself(cls):
         return None
     zone = operand.tzinfo
     is_fixed = isinstance(zone, timezone) or (
@@ -394,14 +394,14 @@ def _around(operator: str, operand: datetime, key: SortKey) -> Bounds | None:
 
 
 @lru_cache(maxsize=256)
-def _compares_itself(cls: Any) -> bool:
+def compares_itself(cls: Any) -> bool:
     """Whether a class has comparisons of its own."""
-    base: Any = next((base for base in _MAKERS if issubclass(cls, base)), object)
-    is_own: bool = _order_of_class(cls) != _order_of_class(base)
+    base: Any = next((base for base in MAKERS if issubclass(cls, base)), object)
+    is_own: bool = order_of_class(cls) != order_of_class(base)
     return is_own
 
 
-def _order_of_class(cls: Any) -> tuple[Any, Any]:
+def order_of_class(cls: Any) -> tuple[Any, Any]:
     """Return what decides how values of a class compare."""
     return cls.__lt__, cls.__eq__
 

@@ -9,6 +9,7 @@ from typing import Any, Final, Self
 
 import numpy as np
 
+from memdb.indexes._odd import SURE, OddKeys, is_placed
 from memdb.indexes._order import HIGHEST, NAN_RANK, SortKey, sort_key
 from memdb.indexes._sorted_columns import Column, spliced
 from memdb.indexes._sorted_compound import CompoundColumn, Probes, TupleColumn
@@ -34,9 +35,12 @@ class SortedEntries:
     Threads: changes need the writer's lock; reading needs none, and may see half of a change. A
     change must be made known here after the record's new version can be read and before anybody
     is told of it, so that no row of an older version stays.
+
+    Attributes:
+        odd: The numbers with a key that is not compared as its place in the order says.
     """
 
-    __slots__ = ("_probes", "_state")
+    __slots__ = ("_probes", "_state", "odd")
 
     def __init__(
         self, directions: Sequence[int] = (1,), *, is_compound: bool | None = None
@@ -44,6 +48,7 @@ class SortedEntries:
         is_tuple = len(directions) > 1 if is_compound is None else is_compound
         is_plain = not is_tuple and tuple(directions) == (1,)
         self._probes = None if is_plain else Probes(directions, is_tuple)
+        self.odd = OddKeys(is_placed)
         self._state = self._state_of([], np.empty(0, "<u4"))
 
     @classmethod
@@ -67,7 +72,14 @@ class SortedEntries:
         """
         self = cls(directions, is_compound=is_compound)
         self._state = self._state_of(*_by_number(keys, np.array(numbers, "<i8")))
+        if self.kind is None or not self.kind.dtype:
+            self.odd.note_all(keys, numbers, are_compound=self._is_compound)
         return self
+
+    @property
+    def _is_compound(self) -> bool:
+        """Whether keys are tuples of the parts that are compared."""
+        return self._probes is not None and self._probes.is_tuple
 
     def _state_of(self, keys: Sequence[Any], numbers: Array) -> State:
         """Return the state of keys and their numbers, which rise."""
@@ -106,6 +118,8 @@ class SortedEntries:
 
         Cost: O(log n), a move in the delta, and now and then a new base, O(n) and vectorised.
         """
+        if type(key) not in SURE or self.odd.are_any:
+            self.odd.note(number, key if self._is_compound else (key,))
         state = self._state
         head = state.column.key_of(key)
         old = state.delta.get(number)
@@ -125,6 +139,8 @@ class SortedEntries:
 
     def remove(self, number: int) -> None:
         """Forget a number, if it is there."""
+        if self.odd.are_any:
+            self.odd.discard(number)
         state = self._state
         old = state.delta.get(number)
         if old is not None:
@@ -139,6 +155,9 @@ class SortedEntries:
 
         Cost: as for one, or as building anew where they are many.
         """
+        if self.odd.are_any:
+            for number in numbers:
+                self.odd.discard(number)
         count = len(numbers)
         is_most = count * _SHARE_OF_MOST > max(len(self), LEAST_CHANGES)
         is_some = count >= _LEAST_SOME and count * _SHARE_OF_SOME >= len(self)
@@ -154,6 +173,7 @@ class SortedEntries:
         kept = list(compress(state.column.values(), keep.tolist()))
         all_numbers = np.concatenate((state.numbers[keep].astype("<i8"), added))
         self._state = self._state_of(*_by_number([*kept, *keys], all_numbers))
+        self.odd.note_all(keys, added.tolist(), are_compound=self._is_compound)
 
     def _join(self, keys: Sequence[Any], numbers: Sequence[int]) -> bool:
         """Give numbers new keys if all are held in an array of one kind; return whether so."""
@@ -236,6 +256,7 @@ class SortedEntries:
     def clear(self) -> None:
         """Forget everything."""
         self._state = self._state_of([], np.empty(0, "<u4"))
+        self.odd.clear()
 
     def first_key(self) -> Any:
         """Return the first key, as the user gave it or an equal one.

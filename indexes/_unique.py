@@ -7,6 +7,7 @@ from typing import Any, Self
 
 from memdb.indexes._by_number import NOTHING, ByNumber
 from memdb.indexes._hash import is_unequal
+from memdb.indexes._odd import SURE, OddKeys, is_sure
 
 NO_KEY = NOTHING
 """Says that a number has no key: its record is not in the index."""
@@ -39,12 +40,14 @@ class UniqueEntries:
 
     Attributes:
         numbers: Key -> number.
+        odd: The numbers whose keys do not go by their hash.
     """
 
-    __slots__ = ("_keys", "numbers")
+    __slots__ = ("_keys", "numbers", "odd")
 
     def __init__(self) -> None:
         self.numbers: dict[Any, int] = {}
+        self.odd = OddKeys(is_sure)
         self._keys = ByNumber()
 
     @classmethod
@@ -70,6 +73,7 @@ class UniqueEntries:
                 del found[key]
         self.numbers = found
         self._keys = ByNumber(numbers, keys)
+        self.odd.note_all(keys, numbers)
         if not has_all:
             self._keys.count -= sum([key is NO_KEY for key in keys])
         return self
@@ -98,6 +102,8 @@ class UniqueEntries:
         old = self._keys.get(number)
         if old is not NOTHING and numbers.get(old) == number:
             del numbers[old]
+        if type(key) not in SURE or self.odd.are_any:
+            self.odd.note(number, (key,))
         if key is NO_KEY:
             self._keys.remove(number)
             return
@@ -110,10 +116,13 @@ class UniqueEntries:
         old = self._keys.remove(number)
         if old is not NOTHING and self.numbers.get(old) == number:
             del self.numbers[old]
+        if self.odd.are_any:
+            self.odd.discard(number)
 
     def clear(self) -> None:
         """Forget everything."""
         self.numbers.clear()
+        self.odd.clear()
         self._keys = ByNumber()
 
     def key_of(self, number: int) -> Any:

@@ -311,6 +311,7 @@ class Collection(Generic[T]):
             ReadOnlyError, ClosedError: The database can't be written.
             WriteError: The disk refused; nothing was changed.
             DuplicateKeyError: Another record has the same key in a unique index.
+            ForeignKeyError: A checked foreign key leads to no record.
             IndexKeyError: A key of the record can't be one.
             TransactionError: A unique index was added or dropped at the same time; try again.
 
@@ -438,9 +439,11 @@ class Collection(Generic[T]):
 
         Raises:
             RecordNotFoundError: There is no such record.
+            ForeignKeyError: Another one refers to it by a foreign key with ``"restrict"``.
             ReadOnlyError, ClosedError, WriteError: As `insert`.
 
-        Cost: O(1), one append of 72 bytes.
+        Cost: O(1), one append of 72 bytes. Where foreign keys lead to the collection, those of a
+        transaction, and the same for each record that goes with it.
         """
         self._store.engine.refuse_change()
         self._store.delete(identity)
@@ -450,7 +453,7 @@ class Collection(Generic[T]):
         self.delete(identity)
 
     def clear(self) -> int:
-        """Delete all records as one commit and return how many there were."""
+        """Delete all records as one commit and return how many there were; else as `delete`."""
         self._store.engine.refuse_change()
         return self._store.clear()
 

@@ -252,6 +252,7 @@ class Database:
             TransactionError: Another task of this thread has one open.
             ReadOnlyError, ClosedError: The database can't be written.
             WriteError: At the end: the disk refused, nothing was changed.
+            ForeignKeyError: At the end: a record would refer to one that is not there.
 
         >>> import memdb
         >>> db = memdb.open(None)

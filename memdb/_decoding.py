@@ -35,38 +35,43 @@ class Decoding:
             the fast tier of its class as it is now: the check of `memdb.serializers._plan.Plan`
             was true for each of its values. It becomes False for good just before another record
             is decoded; so whoever relies on it looks at it once it holds the records.
+        is_native: Every record that was decoded so far is a plain dict of values that its
+            serializer has itself, so that none of them is NumPy's. It becomes False as `is_typed`
+            does.
     """
 
     def __init__(self, store: Records) -> None:
         self._store = store
         self._typed_lock = threading.Lock()
-        self.is_typed = self._watch()
+        self.is_typed = self.is_native = False
+        self._watch()
         self._decoders: dict[int, Decode] = {}
         start = getattr(store.serializer, "exact_start", None)
         self._exact_start = None if start is None else bytes([start])
         self._unknown: dict[tuple[int | Member, Member], UnknownFields | None] = {}
 
-    def _watch(self) -> bool:
-        """Have the codec tell of records that are not typed; return whether there are others."""
+    def _watch(self) -> None:
+        """Have the codec tell of records that are not typed or native, if others are."""
         sole = self._store.members.sole
-        if sole is None or sole.shape.kind == "dict" or self._store.cloner.is_sharing:
+        if sole is None or self._store.cloner.is_sharing:
             # What readers share they may change to anything.
-            return False
+            return
         # That of pickle is generated, too, and says nothing of the values.
         is_tiered = isinstance(self._store.serializer, GeneratedSerializer)
-        if not is_tiered or not isinstance(sole.codec, GeneratedCodec):
-            return False
-        sole.codec.on_slow = self._note_untyped
-        return True
+        if is_tiered and isinstance(sole.codec, GeneratedCodec):
+            sole.codec.on_slow = self._note_untyped
+            self.is_native = sole.shape.kind == "dict"
+            self.is_typed = not self.is_native
 
     def _note_untyped(self) -> None:
         """Note that a record may have values of other types than its class says."""
-        if not self.is_typed:
+        if not self.is_typed and not self.is_native:
             return
         with self._typed_lock:
-            was_typed, self.is_typed = self.is_typed, False
+            was_so = self.is_typed or self.is_native
+            self.is_typed = self.is_native = False
         hook = self._store.on_untyped
-        if was_typed and hook is not None:
+        if was_so and hook is not None:
             hook()
 
     def decode(self, writer_id: int, payload: bytes, identity: int) -> Any:

@@ -88,8 +88,9 @@ class Engine:
         """Drop caches and transaction, so that every call comes to where the gate is looked at."""
         self.transaction = None
         for store in self.stores.values():
-            store.cache.clear()
+            # First, so that no query takes the empty cache for an empty collection.
             store.indexes.forget()
+            store.cache.clear()
 
     # -- whose turn it is ----------------------------------------------------------------
 

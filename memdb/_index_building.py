@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from memdb._bulk import values_of
 from memdb._claims import Taken
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from memdb._insertion import Insertion
 
 Entries = HashEntries | SortedEntries | ColumnEntries
+E = TypeVar("E", bound=Entries | UniqueEntries)
 
 
 class KeyChange(NamedTuple):
@@ -49,6 +50,16 @@ class IndexBuilding:
     """The inside of `IndexSet` that makes entries of records."""
 
     _store: Insertion
+
+    def renew(self) -> None:
+        """Let no compiled plan run any more; see `IndexSet.renew`."""
+        raise NotImplementedError
+
+    def _watched(self, entries: E) -> E:
+        """Have plans made anew when an index gets keys that it can't vouch for, or loses them."""
+        if not isinstance(entries, ColumnEntries):
+            entries.odd.on_change = self.renew
+        return entries
 
     def _records(self, live: Sequence[tuple[int, int]]) -> list[Any]:
         """Return the records of numbers and slots; they are not to be changed."""

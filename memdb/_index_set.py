@@ -338,7 +338,7 @@ class IndexSet(UniqueKeys):
                 # Not one that was dropped meanwhile.
                 if name in self._bound:
                     if name in built:
-                        self.entries[name] = built[name]
+                        self.entries[name] = self._watched(built[name])
                     self._cursors[name] = stop
             view = self._view(names)
             if view.cursor != horizon:
@@ -372,7 +372,7 @@ class IndexSet(UniqueKeys):
             found = None if name in self._cursors else self._saved.load(self._bound[name])
             if found is not None:
                 with self._store.engine.log.lock:
-                    self.entries[name], self._cursors[name] = found
+                    self.entries[name], self._cursors[name] = self._watched(found[0]), found[1]
 
     def save(self) -> None:
         """Write to the file what spares the next opening work, see `SavedIndexes.save`.

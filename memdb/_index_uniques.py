@@ -29,10 +29,6 @@ class UniqueKeys(IndexBuilding):
     nothing_claimed: Claims
     is_strict: bool
 
-    def renew(self) -> None:
-        """Let no compiled plan run any more; see `IndexSet.renew`."""
-        raise NotImplementedError
-
     def is_changed_since(self, slot: int) -> bool:
         """Whether any record was changed from a slot on; the lock is held."""
         raise NotImplementedError
@@ -62,7 +58,10 @@ class UniqueKeys(IndexBuilding):
                     stop = log.next_slot
                     numbers, slots = store.identities.arrays()
                 snapshot = Snapshot(numbers, slots, stop, {})
-                built = {bound.name: self._build_unique(bound, snapshot) for bound in self.claimed}
+                built = {
+                    bound.name: self._watched(self._build_unique(bound, snapshot))
+                    for bound in self.claimed
+                }
                 with log.lock:
                     is_as_before = not self.is_changed_since(stop)
                     if is_as_before and list(built) == [each.name for each in self.claimed]:

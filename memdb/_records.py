@@ -32,12 +32,16 @@ class Horizon:
         slot: The slot after the last commit that changed it, as of when that was made visible. It
             is raised under the log's lock before anything else is changed, so that a reader who
             finds it the same before and after has seen a single state of the collection.
+        taken: How often a record was taken out of the cache by an open transaction; raised before
+            that. A reader who finds it the same before and after, and the cache complete before,
+            may conclude from its not being there that there is no such record.
     """
 
-    __slots__ = ("slot",)
+    __slots__ = ("slot", "taken")
 
     def __init__(self) -> None:
         self.slot = 0
+        self.taken = 0
 
 
 class Records:
@@ -62,8 +66,8 @@ class Records:
         checked: Those of them that are checked.
         referrers: The foreign keys, of all collections that were asked for, that are checked and
             lead here.
-        on_untyped: Called once, when `decoding.is_typed` becomes False; by any thread, in the
-            middle of a reading, and before what is read is there.
+        on_untyped: Called once, when `decoding.is_typed` or `decoding.is_native` becomes False; by
+            any thread, in the middle of a reading, and before what is read is there.
     """
 
     on_untyped: Callable[[], None] | None = None

@@ -128,6 +128,7 @@ class Transaction:
         # puts the old object back.
         with self._engine.log.lock:
             self._layers[-1][store, number] = change
+            store.horizon.taken += 1
             store.cache.pop(number, None)
         if store.checked:
             self._written.setdefault(store, []).append(number)

@@ -17,8 +17,8 @@ class GeneratedCodec:
         omits_identity: The payload does not depend on the identity field, so that the bytes of
             two states of a record tell whether they differ.
         on_slow: Called, with no lock of the codec's held, before a payload is decoded that the
-            fast tier did not write as it writes now; None for nothing. Plain dicts have no tier
-            that says anything of their values, and it is never called for them.
+            fast tier did not write as it writes now; None for nothing. That of plain dicts says of
+            their values that the serializer has them itself, as JSON has numbers and texts.
     """
 
     __slots__ = ("_make_reader", "decode", "encode", "omits_identity", "on_slow")

@@ -619,6 +619,8 @@ def _dict_codec(shape: Shape, form: Format) -> GeneratedCodec:
         return decode_slowly(data, identity)
 
     def decode_slowly(data: bytes, identity: int) -> Any:
+        if codec.on_slow is not None:
+            codec.on_slow()
         try:
             plain = form.decode_exact(bytes(data))
             record = NOT_EXACT if plain is NOT_EXACT else exact.from_plain(plain)
@@ -634,7 +636,8 @@ def _dict_codec(shape: Shape, form: Format) -> GeneratedCodec:
     def make_reader(names: tuple[str, ...], absent: object) -> FieldReader | None:
         return None if key in names else dict_reader(names, form.decoder, absent)
 
-    return GeneratedCodec(encode, decode, make_reader=make_reader)
+    codec = GeneratedCodec(encode, decode, make_reader=make_reader)
+    return codec
 
 
 _NO_DICT = (

@@ -251,6 +251,11 @@ class QueryBuilder(Generic[T]):
         query._having = joined(self._having, (condition,), {})
         return query
 
+    @property
+    def _has_window(self) -> bool:
+        """Whether only a part of the results is wanted."""
+        return self._limit is not None or not (type(self._skip) is int and self._skip == 0)
+
     # -- parameters ----------------------------------------------------------------------
 
     def _nodes(self) -> list[Expression | Value]:

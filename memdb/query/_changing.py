@@ -73,8 +73,8 @@ def delete_rows(store: Store, find: Callable[[], list[Row]]) -> int:
     engine.refuse_change()
     with TransactionScope(engine):
         rows = find()
-        for number, record, _ in rows:
-            store.delete(store.identity_of(number, record))
+        identities = [store.identity_of(number, record) for number, record, _ in rows]
+        store.delete_many([number for number, _, _ in rows], identities)
     return len(rows)
 
 

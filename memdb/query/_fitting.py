@@ -6,7 +6,7 @@ import operator
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
-from memdb.indexes import are_sure, is_sure
+from memdb.indexes import SURE, are_sure, is_sure
 
 # What a comparison of two values may raise when they do not fit each other. ArithmeticError:
 # Decimal raises InvalidOperation for a NaN that is compared with <. ValueError: an array of NumPy
@@ -27,10 +27,24 @@ def is_in(value: Any, values: Iterable[Any]) -> bool:
     return any(holds(operator.eq, value, other) for other in values)
 
 
+class Hashed(frozenset[Any]):
+    """Find by hash.
+
+    Attributes:
+        kind: The type of all values, if it is one whose values are all sure.
+    """
+
+    __slots__ = ("kind",)
+
+    kind: type | None
+
+
 class Members:
     """Find by `==` alone."""
 
     __slots__ = ("_values",)
+
+    kind = None
 
     def __init__(self, values: list[Any]) -> None:
         self._values = values
@@ -39,24 +53,23 @@ class Members:
         return is_in(value, self._values)
 
 
-def members(values: list[Any]) -> frozenset[Any] | Members:
+def members(values: list[Any]) -> Hashed | Members:
     """Return the values of `in_` so that Python's `in` agrees with `==`, of values that are sure.
 
     A NaN equals nothing, though `in` would find it by its identity. Values without a hash, or whose
     hash says nothing of what they equal, are compared one by one.
     """
     try:
-        found = frozenset([value for value in values if value == value])
+        found = Hashed([value for value in values if value == value])
     except NO_MATCH:
         return Members(values)
-    return found if are_sure(found) else Members(values)
+    types = set(map(type, found))
+    if not types <= SURE and not are_sure(found):
+        return Members(values)
+    found.kind = types.pop() if len(types) == 1 and types <= SURE else None
+    return found
 
 
-def odd_in(value: Any, values: frozenset[Any] | Members) -> bool:
-    """Whether a value that Python's `in` does not find by its hash equals one of them all the same.
-
-    Args:
-        value: Of a record.
-        values: As `members` gives them.
-    """
-    return type(values) is frozenset and not is_sure(value) and is_in(value, values)
+def odd_in(value: Any, values: Hashed | Members) -> bool:
+    """Whether a value that was not found by its hash equals one of them all the same."""
+    return type(values) is Hashed and not is_sure(value) and is_in(value, values)

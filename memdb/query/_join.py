@@ -16,7 +16,9 @@ from typing import TYPE_CHECKING, Any, Final, Literal, get_args, get_origin
 from uuid import UUID
 
 from memdb.errors import QueryError, shown
+from memdb.query._aggregates import Aggregate
 from memdb.query._conditions import walk
+from memdb.query._evaluate import no_aggregate
 from memdb.query._fields import Field
 from memdb.query._functions import QueryShape
 from memdb.query._paths import is_open, members_of, resolve_path
@@ -78,9 +80,7 @@ class Join:
     @property
     def has_window(self) -> bool:
         """Whether only a part of what belongs to a row is wanted."""
-        return self.right._limit is not None or not (
-            type(self.right._skip) is int and self.right._skip == 0
-        )
+        return self.right._has_window
 
     @property
     def annotation(self) -> Any:
@@ -96,12 +96,28 @@ class Join:
         return f"{self.slot} by {left} = {right} of {self.store.name!r}"
 
 
+def each_join(joins: Sequence[Join]) -> Iterator[Join]:
+    """Give the joins, each before those that are nested in it."""
+    for join in joins:
+        yield join
+        if join.nested is not None:
+            yield from each_join(join.nested._joins)
+
+
 def stores_in(joins: Sequence[Join]) -> Iterator[Any]:
     """Give the collections of the right sides, the nested ones too."""
-    for join in joins:
-        yield join.store
-        if join.nested is not None:
-            yield from stores_in(join.nested._joins)
+    return (join.store for join in each_join(joins))
+
+
+def nodes_in(joins: Sequence[Join]) -> list[Any]:
+    """Return all of the joins that may have parameters in it."""
+    nodes: list[Any] = []
+    for join in each_join(joins):
+        nodes += [each for each in (join.left, join.match) if each is not None]
+        nodes += join.right._nodes()
+        # Of a nested one what is said of its rows; its joins come by themselves.
+        nodes += [] if join.nested is None else join.nested._row_nodes()
+    return nodes
 
 
 def annotation_of(store: Records) -> Any:
@@ -167,6 +183,9 @@ def keys_for(
 
 def _term(term: object, argument: str) -> Value:
     if isinstance(term, Value):
+        for each in walk(term):
+            if isinstance(each, Aggregate):
+                raise no_aggregate(each)
         return term
     if isinstance(term, str) and term:
         return Field(tuple(term.split(".")))
@@ -275,7 +294,13 @@ def _identity_members(store: Records) -> list[Any]:
 
 
 def _may_be_collection(member: Any) -> bool:
-    return is_open(member) or issubclass(get_origin(member) or member, COLLECTIONS)
+    """Whether values of an annotation may list identities, as those of a Sequence may."""
+    cls = get_origin(member) or member
+    return (
+        is_open(member)
+        or issubclass(cls, COLLECTIONS)
+        or any([issubclass(each, cls) for each in COLLECTIONS])
+    )
 
 
 def _is_composite(store: Records) -> bool:
@@ -288,6 +313,8 @@ def _form_of(members: Sequence[Any], is_composite: bool) -> Form:
     if any(map(is_open, members)) or not {*members} - {NoneType}:
         return "either"
     known = [get_origin(member) or member for member in members if member is not NoneType]
+    if any([_may_be_collection(cls) and not issubclass(cls, COLLECTIONS) for cls in known]):
+        return "either"
     are_collections = [issubclass(cls, COLLECTIONS) for cls in known]
     if is_composite and all([issubclass(cls, tuple) for cls in known]):
         parts = [get_origin(each) or each for each in _elements(members) if each is not NoneType]

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 # By the number that is the identity, or the natural key; by the kind of an index; or by a table of
 # all records, made for the one query.
-Way = Literal["number", "key", "unique", "hash", "set", "table"]
+Way = Literal["number", "key", "unique", "hash", "set", "sorted", "table"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,9 +40,9 @@ def access_of(join: Join, left: Any) -> Access:
     if join.match is None:
         return Access("number" if store.key is None else "key")
     if isinstance(join.match, Field):
-        is_composite = left.key is not None and left.key.sole_field is None
         for kind in _KINDS[join.form]:
-            if kind == "set" and join.form == "either" and is_composite:
+            # A natural key may be a tuple, which such an index has the parts of.
+            if kind == "set" and join.form == "either" and left.key is not None:
                 continue
             for index in store.indexes:
                 is_whole = index.declaration.where is None and index.kind == kind
@@ -52,7 +52,7 @@ def access_of(join: Join, left: Any) -> Access:
 
 
 _KINDS: Final[dict[str, tuple[Way, ...]]] = {
-    "equal": ("unique", "hash"),
+    "equal": ("unique", "hash", "sorted"),
     "elements": ("set",),
     # A hash index refuses lists and sets, so that all of its values are single ones. A set index
     # has only collections, tuples among them, which are looked at.

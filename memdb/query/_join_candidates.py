@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, get_args, get_origin
 from memdb.query._fields import Field
 from memdb.query._join import Join
 from memdb.query._join_access import Access
-from memdb.query._join_runtime import KeyFinder, Tables, listing
+from memdb.query._join_runtime import Tables, key_finder, listing
 from memdb.query._paths import members_of, resolve_path
 from memdb.query._runtime import Misfit
 from memdb.query._values import Value
@@ -101,25 +101,29 @@ class Candidates:
         self.key = key
         self.is_sole = access.way in ("number", "key", "unique") and join.form != "listed"
         names = writer.names
-        if access.way != "table":
+        if access.way not in ("table", "sorted"):
             writer.need(right)
         if access.way == "key":
-            names[f"keys{number}"] = KeyFinder(join.store)
+            names[f"keys{number}"] = key_finder(join.store)
             writer.add_line(f"by_key{number} = keys{number}.finder(find{right})")
         if join.form == "listed":
             is_ordered = bool(join.right._order)
             names[f"listed{number}"] = listing(is_ordered, has_numbers=access.way == "number")
-        if access.index is not None:
+        if access.way in ("unique", "hash", "set"):
+            assert access.index is not None
             view, name = writer.view(join.store), access.index.name
-            entries: Any = (view.uniques if access.way == "unique" else view.entries)[name]
+            entries: Any = (view.uniques if access.way == "unique" else view.entries).get(name)
+            if entries is None:
+                raise Misfit
             found = entries.numbers if access.way == "unique" else entries.buckets
             names[f"look{number}"] = found.get
-        if access.way == "table":
+        if access.way in ("table", "sorted"):
             assert join.match is not None
-            names[f"tables{number}"] = Tables(
-                join.store, key.side.store, join.match, join.form, key.is_identity
-            )
-            table = f"tables{number}.table(view{right}, version{right}).get"
+            tables = Tables(join.store, key.side.store, join.match, join.form, key.is_identity)
+            if access.index is not None:
+                tables.use(access.index, writer.view(join.store))
+            names[f"tables{number}"] = tables
+            table = f"tables{number}.finder(view{right}, version{right}, len(found))"
             writer.add_line(f"table{number} = {table}")
 
     def sole(self) -> Taken:
@@ -169,8 +173,8 @@ class Candidates:
             return Taken([(local, self._looked_up())], source, f"{local} is not None")
         if self._join.form == "listed":
             return Taken([], self._listed(""))
-        if self._way == "table":
-            return Taken([], self._in_table())
+        if self._way in ("table", "sorted"):
+            return Taken([], f"table{self._number}({self.key.source}, ())")
         before, source, _ = self.sole()
         name = f"z{self._number}"
         return Taken([*before, (name, source)], f"(() if {name} is None else ({name},))")
@@ -200,14 +204,6 @@ class Candidates:
         # None is a key of the index too, and nothing belongs to it.
         local = f"k{self._number}"
         return f"(None if ({local} := {source}) is None or {local} is absent else {look}({local}))"
-
-    def _in_table(self) -> str:
-        source = self.key.source
-        if self.key.is_identity and self.key.side.store.key is not None:
-            name = f"left{self._number}"
-            self._writer.names[name] = self.key.side.store
-            source = f"canonical({name}, {source})"
-        return f"table{self._number}({source}, ())"
 
     def _listed(self, make: str) -> str:
         """Return the source of the records that a list names, in its order."""

@@ -9,12 +9,14 @@ from uuid import UUID
 
 from memdb.errors import IdentityError
 from memdb.indexes._order import ABSENT
-from memdb.query._join import COLLECTIONS, OPEN_COLLECTIONS, Form
-from memdb.query._joining import canonical
+from memdb.query._join import COLLECTIONS, Form
+from memdb.query._joining import canonical, names_in
 from memdb.query._reading import column
-from memdb.query._runtime import Misfit, Runtime
+from memdb.query._runtime import Misfit, Runtime, range_finder
+from memdb.query._seeds import Operand, Range
 
 if TYPE_CHECKING:
+    from memdb._bound_index import BoundIndex
     from memdb._index_set import View
     from memdb.indexes import Bucket
     from memdb.query._values import Value
@@ -22,7 +24,10 @@ if TYPE_CHECKING:
 # Types of which equal values are one key: not so datetimes of different zones, nor tuples.
 _ONE_FORM: Final = frozenset({str, int, bool, bytes, UUID, date})
 
-# Natural keys whose numbers one plan remembers.
+# A look into a sorted index takes as long as grouping so many records.
+_SPANS: Final = 20
+
+# Natural keys whose numbers are remembered.
 _MOST_NUMBERS: Final = 65_536
 
 
@@ -91,7 +96,7 @@ class Loader:
 
 
 class KeyFinder:
-    """From natural keys to records, for one plan."""
+    """From natural keys to records; one for all plans of a collection."""
 
     def __init__(self, store: Any) -> None:
         self._key = store.key
@@ -133,6 +138,12 @@ class KeyFinder:
         return None
 
 
+def key_finder(store: Any) -> KeyFinder:
+    """Return the finder of a collection, which is kept with its plans."""
+    found: KeyFinder = store.indexes.plans.setdefault(("keys",), KeyFinder(store))
+    return found
+
+
 def naming(store: Any, form: Form) -> Callable[[Any, Any], bool]:
     """Return whether a value of the right is or has an identity of the left.
 
@@ -140,12 +151,9 @@ def naming(store: Any, form: Form) -> Callable[[Any, Any], bool]:
         store: The collection on the left.
         form: See `Join`.
     """
-    collections = COLLECTIONS if form == "elements" else OPEN_COLLECTIONS
 
     def is_named(value: Any, identity: Any) -> bool:
-        wanted = canonical(store, identity)
-        values = value if form != "equal" and isinstance(value, collections) else (value,)
-        return any([canonical(store, each) == wanted for each in values])
+        return canonical(store, identity) in names_in(store, form, value)
 
     return is_named
 
@@ -192,9 +200,58 @@ class Tables:
         self._match = match
         self._form = form
         self._left = left if is_named else None
+        self._span: Callable[..., Any] | None = None
+
+    def use(self, index: BoundIndex, view: View) -> None:
+        """Let a sorted index find the records, where few rows look something up.
+
+        Raises:
+            Misfit: It has been dropped meanwhile.
+        """
+        entries: Any = view.entries.get(index.name)
+        if entries is None:
+            raise Misfit
+        # The operand is given later.
+        operand = Operand(None, "")
+        seed = Range(index, (), (("==", (operand,)),), frozenset())
+        self._span = range_finder(entries, seed)
+
+    def finder(self, view: View, version: int, count: int) -> Callable[[Any, Any], Any]:
+        """Return a function of what is looked up, and of what to give where nothing belongs.
+
+        Args:
+            view, version: Of the collection.
+            count: How many rows look something up.
+
+        Raises:
+            Misfit, TypeError: As `table`.
+        """
+        if self._span is None or count * _SPANS > self._runtime.size:
+            get = self.table(view, version).get
+            left = self._left
+            if left is None or left.key is None:
+                return get
+            return lambda value, nothing: get(canonical(left, value), nothing)
+        return self._in_span
+
+    def _in_span(self, value: Any, nothing: Any) -> Any:
+        """Return the records that have a value, by the sorted index."""
+        if value is None or value is ABSENT:
+            return nothing
+        assert self._span is not None
+        rows = self._runtime.in_default_order(self._span(value))
+        if self._left is None:
+            return rows
+        values = column(self._match, rows, self._shape)
+        wanted = canonical(self._left, value)
+        return [
+            row
+            for row, own in zip(rows, values, strict=True)
+            if wanted in names_in(self._left, self._form, own)
+        ]
 
     def table(self, view: View, version: int) -> dict[Any, list[Any]]:
-        """Return value -> records in default order.
+        """Return value, of identities in canonical form, -> records in default order.
 
         Raises:
             Misfit: Not every record is at hand.
@@ -208,14 +265,8 @@ class Tables:
             if value is None or value is ABSENT:
                 continue
             if self._left is not None:
-                self._take_in(found, record, value)
+                for key in names_in(self._left, self._form, value):
+                    found.setdefault(key, []).append(record)
             elif value == value:
                 found.setdefault(value, []).append(record)
         return found
-
-    def _take_in(self, found: dict[Any, list[Any]], record: Any, value: Any) -> None:
-        collections = COLLECTIONS if self._form == "elements" else OPEN_COLLECTIONS
-        values = value if self._form != "equal" and isinstance(value, collections) else (value,)
-        for key in dict.fromkeys([canonical(self._left, each) for each in values]):
-            if key is not None:
-                found.setdefault(key, []).append(record)

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from memdb.query._conditions import Comparison, conjuncts, has_callback
 from memdb.query._fields import Field
-from memdb.query._join import Join
-from memdb.query._join_access import access_of
+from memdb.query._join import Join, each_join
+from memdb.query._join_access import Access
 from memdb.query._join_candidates import Candidates, Key, Side, Taken, is_of_one_type
 from memdb.query._join_runtime import Loader, naming
-from memdb.query._joining import canonical
 from memdb.query._order_source import order_lines
 from memdb.query._plan_source import ESCAPES
+from memdb.query._plans import indented
 from memdb.query._runtime import Misfit, Runtime
 from memdb.query._source import SourceWriter
 from memdb.query._structure import constants
@@ -47,19 +47,26 @@ class JoinWriter:
     """
 
     def __init__(
-        self, source: RowSource, views: dict[Any, View], what: What, constant: frozenset[int]
+        self,
+        source: RowSource,
+        views: dict[Any, View],
+        accesses: dict[int, Access],
+        what: What,
+        constant: frozenset[int],
     ) -> None:
         """Write for some joins.
 
         Args:
             source: The joins.
             views: Of all collections, the left one first.
+            accesses: How each join is looked up, by its id.
             what: Rows, or their number.
             constant: The places of the joins that look up the same in all rows.
         """
         self._source = source
         self._what = what
         self._views = views
+        self._accesses = accesses
         self._constant = constant
         self.stores = list(views)
         self.constants = 0
@@ -69,7 +76,6 @@ class JoinWriter:
         self.names: dict[str, Any] = {
             "ESCAPES": ESCAPES,
             "Misfit": Misfit,
-            "canonical": canonical,
             "repeat": repeat,
         }
         self._count = 0
@@ -83,7 +89,7 @@ class JoinWriter:
         """Return the source of ``run``, a function of records, constants, parameters and limits.
 
         Raises:
-            Misfit: Only the general way can answer.
+            Misfit: Only the general way can answer, or an index has been dropped meanwhile.
         """
         source = self._source
         made = self._level(source, source.left._store, self._what)
@@ -94,6 +100,7 @@ class JoinWriter:
         changed = " or ".join([f"horizon{n}.slot != version{n}" for n in numbers])
         # The views too: a record that is not as its class says may have been read meanwhile.
         changed += " or " + " or ".join([f"view{n}.cursor != version{n}" for n in numbers])
+        changed += "".join([f" or horizon{n}.taken != taken{n}" for n in sorted(self._needed)])
         body: Lines = [
             *self._base.prelude,
             "if not found:",
@@ -114,7 +121,7 @@ class JoinWriter:
             }
         self.names |= self._base.namespace
         lines: Lines = [f"def run({', '.join([*versions, *arguments])}):", body]
-        return "\n".join(_indented(lines, 0))
+        return "\n".join(indented(lines, 0))
 
     def _lookups(self) -> Lines:
         """Return the lines that choose how records of each collection are read."""
@@ -133,6 +140,8 @@ class JoinWriter:
             }
             names = f"find{number}, load{number}, take{number}, rows{number}"
             lines += [
+                # Before the length: see `Horizon.taken`.
+                f"taken{number} = horizon{number}.taken",
                 f"if len(cache{number}) == len(identities{number}):",
                 [f"{names} = get{number}, nothing, getitem{number}, fill{number}"],
                 "else:",
@@ -194,7 +203,9 @@ class JoinWriter:
                     elements.append(name)
                 else:
                     elements.append(taken.source)
-            sides.append(Side(join.store, name, not join.is_inner, is_constant))
+            # What all rows share is looked up also where there is to be no row.
+            may_be_none = not join.is_inner or is_constant
+            sides.append(Side(join.store, name, may_be_none, is_constant))
         if is_top and any([side.is_constant for side in sides]):
             lines = [f"{record} = found[0]", *lines]
         if what == "count":
@@ -221,7 +232,7 @@ class JoinWriter:
             raise Misfit
         side = sides[join.place]
         key = Key(self, join, side)
-        candidates = Candidates(self, join, access_of(join, side.store), key, number)
+        candidates = Candidates(self, join, self._accesses[id(join)], key, number)
         if right._order or join.has_window or join.nested is not None:
             return self._made(join, candidates, number)
         if candidates.is_sole and not join.is_many:
@@ -301,8 +312,7 @@ class JoinWriter:
         """Return the lines that make rows of what belongs to a row."""
         nested = join.nested
         assert nested is not None
-        is_more = nested._condition is not None or nested._order or nested._limit is not None
-        if is_more or not (type(nested._skip) is int and nested._skip == 0):
+        if nested._says_more:
             raise Misfit
         return [*self._level(nested._store, join.store, "rows"), "found = rows"]
 
@@ -382,28 +392,13 @@ def _is_of_record(operand: Any) -> bool:
 def join_constants(joins: Sequence[Join]) -> list[Any]:
     """Return the constants of joins, in the order in which the source names them."""
     found: list[Any] = []
-    for join in joins:
+    for join in each_join(joins):
         found += [] if join.left is None else constants(join.left)
         found += [] if join.right._condition is None else constants(join.right._condition)
         found += [each for term in join.right._order for each in constants(term)]
-        found += [] if join.nested is None else join_constants(join.nested._joins)
     return found
 
 
 def windows_in(joins: Sequence[Join]) -> list[Join]:
     """Return the joins of which only a part is wanted, in the order of `JoinWriter.windows`."""
-    found: list[Join] = []
-    for join in joins:
-        found += [join] if join.has_window else []
-        found += [] if join.nested is None else windows_in(join.nested._joins)
-    return found
-
-
-def _indented(lines: Lines, level: int) -> list[str]:
-    result: list[str] = []
-    for line in lines:
-        if isinstance(line, list):
-            result += _indented(line, level + 1)
-        else:
-            result.append("    " * level + line)
-    return result
+    return [join for join in each_join(joins) if join.has_window]

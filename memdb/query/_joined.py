@@ -26,9 +26,9 @@ from memdb.query._distinct import first_places
 from memdb.query._explanation import JoinedExplanation
 from memdb.query._fields import Field, value_term
 from memdb.query._grouping import Groups
-from memdb.query._join import Join, stores_in
+from memdb.query._join import Join, nodes_in, stores_in
 from memdb.query._joined_explain import analyze_joined, explain_joined
-from memdb.query._joined_plans import Base, copied
+from memdb.query._joined_plans import AHEAD, Base, copied
 from memdb.query._joined_prepared import prepared_joined
 from memdb.query._ordering import arrange
 from memdb.query._paging import Page
@@ -52,9 +52,6 @@ Ts = TypeVarTuple("Ts")
 Rs = TypeVarTuple("Rs")
 
 _ENDLESS: Final = 2**62
-
-# Further than what is wanted, where a join may drop rows.
-_AHEAD: Final = 64
 
 
 class _Parts(NamedTuple):
@@ -280,8 +277,9 @@ class JoinedQuery(QueryBuilder[Any], Generic[*Ts]):
     def count(self) -> int:
         """Return how many results `all` would give.
 
-        No row is made, and nothing is looked up where its number does not matter; so that it
-        gives a number also where `all` would find several records instead of one.
+        Where nothing is said of rows none is made, and nothing is looked up whose number does not
+        matter; so that it gives a number also where `all` would find several records instead of
+        one.
         """
         if self._is_made_of_many:
             return len(self._made(self._start, self._stop)[0])
@@ -384,6 +382,11 @@ class JoinedQuery(QueryBuilder[Any], Generic[*Ts]):
     # -- parts ---------------------------------------------------------------------------
 
     @property
+    def _says_more(self) -> bool:
+        """Whether anything is said of the rows, besides what is joined."""
+        return self._condition is not None or bool(self._order) or self._has_window
+
+    @property
     def _joins(self) -> tuple[Join, ...]:
         return self._store.joins
 
@@ -444,7 +447,7 @@ class JoinedQuery(QueryBuilder[Any], Generic[*Ts]):
     def _parts(self) -> _Parts:
         """Return the query with all moved to the left that gives the same there."""
         source, left = self._store, self._store.left
-        is_open = left._limit is None and type(left._skip) is int and left._skip == 0
+        is_open = not left._has_window
         rest: list[Expression] = []
         for part in [] if self._condition is None else conjuncts(self._condition):
             node = source.rooted(part)
@@ -477,23 +480,25 @@ class JoinedQuery(QueryBuilder[Any], Generic[*Ts]):
         base = Base(parts.left, self._store)
         if parts.is_cut:
             found = base.rows(start, stop)
-            return found.rows, found.owned
+            return _without_errors(found.rows), found.owned
         if not parts.order and stop < _ENDLESS:
             # What the joins leave of some more may be enough.
-            ahead = 2 * stop + _AHEAD
+            ahead = 2 * stop + AHEAD
             found = base.rows(0, ahead)
             rows = self._filtered(found.rows, parts.condition, found.owned)
             if len(rows) >= stop or found.count < ahead:
-                return rows[start:stop], found.owned
+                return _without_errors(rows[start:stop]), found.owned
         found = base.rows(0, _ENDLESS)
         rows = self._filtered(found.rows, parts.condition, found.owned)
-        return self._in_order(rows, parts.order, start, stop), found.owned
+        rows = self._in_order(rows, parts.order, start, stop)
+        return _without_errors(rows), found.owned
 
     def _filtered(
         self, rows: list[Any], condition: Expression | None, owned_ones: dict[int, Any]
     ) -> list[Any]:
         if condition is None:
             return rows
+        rows = _without_errors(rows)
         compiled = compile_condition(condition, {}, self._store.query_shape)
         matches, prefilter = compiled.matches, compiled.prefilter
         if not compiled.needs_copy:
@@ -509,6 +514,7 @@ class JoinedQuery(QueryBuilder[Any], Generic[*Ts]):
     ) -> list[Any]:
         if not order:
             return rows[start:stop]
+        rows = _without_errors(rows)
         columns = [column(term.value, rows, self._store.query_shape) for term in order]
         falling = [term.is_descending for term in order]
         return [rows[place] for place in arrange(columns, falling, len(rows), start, stop)]
@@ -601,13 +607,12 @@ class JoinedQuery(QueryBuilder[Any], Generic[*Ts]):
 
     def _nodes(self) -> list[Any]:
         """Return all that may have parameters in it."""
-        nodes = [*self._store.left._nodes()]
-        for join in self._store.joins:
-            nodes += [each for each in (join.left, join.match) if each is not None]
-            nodes += join.right._nodes()
-            if join.nested is not None:
-                nodes += join.nested._nodes()
-        return [*nodes, *super()._nodes()]
+        source = self._store
+        return [*source.left._nodes(), *nodes_in(source.joins), *self._row_nodes()]
+
+    def _row_nodes(self) -> list[Any]:
+        """Return all that is said of rows and may have parameters in it."""
+        return super()._nodes()
 
     def _bound(self, given: Any) -> Any:
         """Return the query with the values of its parameters in their places.
@@ -639,6 +644,17 @@ def join_to(left: Query[Any], right: Any, how: How) -> JoinedQuery[*tuple[Any, .
     return JoinedQuery(with_join(RowSource(left, ()), right, how))  # type: ignore[arg-type]
 
 
+def _without_errors(rows: list[Any]) -> list[Any]:
+    """Return rows that are wanted.
+
+    Raises:
+        QueryError: One can't be made.
+    """
+    if QueryError in set(map(type, rows)):
+        raise next(row for row in rows if type(row) is QueryError)
+    return rows
+
+
 def _is_slot(value: Value) -> bool:
     """Whether a value of a row is the content of a slot."""
-    return isinstance(value, Field) and len(value._path) == 1
+    return isinstance(value, Field) and len(value._path) == 1 and "." not in str(value._path[0])

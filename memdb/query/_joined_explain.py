@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Any
 from memdb.query._conditions import conjuncts, has_callback
 from memdb.query._explain import explain
 from memdb.query._explanation import JoinAccess, JoinedExplanation
-from memdb.query._join import Join
+from memdb.query._fields import Field
+from memdb.query._join import Join, each_join, stores_in
 from memdb.query._join_access import Access, access_of, suggestion
 from memdb.query._joined_plans import join_plan
+from memdb.query._rewriting import rewritten
 
 if TYPE_CHECKING:
     from memdb.query._joined import JoinedQuery
@@ -69,33 +71,29 @@ def analyze_joined(query: JoinedQuery[*tuple[Any, ...]]) -> JoinedExplanation:
 def _reason(query: JoinedQuery[*tuple[Any, ...]]) -> str | None:
     """Return why the general way joins, None where generated code does."""
     source = query._store
-    stores = [source.left._store, *[join.store for join in source.joins]]
+    stores = [source.left._store, *stores_in(source.joins)]
     if any([store.cache_limit is not None for store in stores]):
         return "the setting `cache` keeps not every record"
     if source.engine.current() is not None:
         return "a transaction is open"
-    if any(map(_has_callable, source.joins)):
+    conditions = [join.right._condition for join in each_join(source.joins)]
+    if any([each is not None and has_callback(each) for each in conditions]):
         return "a condition of the right has a callable"
     if source.left._cursor is not None:
         return "the query on the left goes on after a cursor"
     return None
 
 
-def _has_callable(join: Join) -> bool:
-    inside = () if join.nested is None else join.nested._joins
-    condition = join.right._condition
-    return (condition is not None and has_callback(condition)) or any(map(_has_callable, inside))
-
-
 def _accesses(left: Any, joins: Sequence[Join]) -> Iterator[JoinAccess]:
     stores = [left, *[join.store for join in joins]]
+    slots = ["", *[join.slot for join in joins]]
     for join in joins:
         access = access_of(join, stores[join.place])
         condition = join.right._condition
         nested = join.nested
         yield JoinAccess(
             slot=join.slot,
-            source=_shown(join, access),
+            source=_shown(join, access, slots[join.place]),
             kind=f"{'inner' if join.is_inner else 'left'}{', many' if join.is_many else ''}",
             filters=() if condition is None else tuple(map(repr, conjuncts(condition))),
             order=tuple(map(repr, join.right._order)),
@@ -104,9 +102,12 @@ def _accesses(left: Any, joins: Sequence[Join]) -> Iterator[JoinAccess]:
         )
 
 
-def _shown(join: Join, access: Access) -> str:
+def _shown(join: Join, access: Access, slot: str) -> str:
     name = join.store.name
-    key = "the identity" if join.left is None else repr(join.left)
+    key = "the identity"
+    if join.left is not None:
+        left = join.left
+        key = repr(rewritten(left, lambda f: Field((slot, *f._path))) if slot else left)
     if access.way == "number":
         return f"identity of {name!r} for {key}"
     if access.way == "key":

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
-from memdb.errors import QueryError
-from memdb.query._join import Join, stores_in
-from memdb.query._join_access import access_of
+from memdb.query._join import Join, nodes_in, stores_in
+from memdb.query._join_access import Access, access_of
 from memdb.query._join_source import JoinWriter, What, constant_places, join_constants, windows_in
 from memdb.query._joining import as_of_one_commit, joined
 from memdb.query._parameters import parameters
-from memdb.query._plans import ATTEMPTS, ENDLESS, compiled, keep_plan
+from memdb.query._plans import ATTEMPTS, ENDLESS, MOST_PLANS, compiled, keep_plan
 from memdb.query._row_copies import is_shared, row_copies
 from memdb.query._runtime import Misfit
 from memdb.query._structure import structure
@@ -92,18 +91,19 @@ def make_join_plan(source: RowSource, what: What, constant: frozenset[int]) -> J
     """Return the plan for what is joined to records, with its indexes built."""
     stores = list(dict.fromkeys([source.left._store, *stores_in(source.joins)]))
     wanted: dict[Any, dict[str, None]] = {store: {} for store in stores}
+    accesses: dict[int, Access] = {}
     for left, join in _with_left(source):
-        index = access_of(join, left).index
-        if index is not None:
-            wanted[join.store][index.name] = None
+        access = accesses[id(join)] = access_of(join, left)
+        if access.index is not None:
+            wanted[join.store][access.index.name] = None
     views = {store: store.indexes.catch_up(tuple(names)) for store, names in wanted.items()}
     left_view = views[source.left._store]
     indexes = tuple([tuple(names) for names in wanted.values()])
-    given = tuple(parameters(*_nodes(source.joins)))
+    given = tuple(parameters(*nodes_in(source.joins)))
     none = JoinPlan(None, left_view, tuple(views.items()), indexes, given, "")
     if any([store.cache_limit is not None for store in stores]):
         return none
-    writer = JoinWriter(source, views, what, constant)
+    writer = JoinWriter(source, views, accesses, what, constant)
     try:
         text = writer.write(given)
     except Misfit:
@@ -121,16 +121,6 @@ def _with_left(source: RowSource) -> list[tuple[Any, Join]]:
         if join.nested is not None:
             found += _with_left(join.nested._store)
     return found
-
-
-def _nodes(joins: Sequence[Join]) -> list[Any]:
-    nodes: list[Any] = []
-    for join in joins:
-        nodes += [each for each in (join.left, join.match) if each is not None]
-        nodes += join.right._nodes()
-        if join.nested is not None:
-            nodes += join.nested._nodes()
-    return nodes
 
 
 def _structure(joins: Sequence[Join]) -> tuple[Any, ...]:
@@ -153,9 +143,7 @@ def _structure(joins: Sequence[Join]) -> tuple[Any, ...]:
 
 
 def _nested_structure(nested: Any) -> tuple[Any, ...]:
-    is_more = nested._condition is not None or nested._order or nested._limit is not None
-    is_more = bool(is_more) or not (type(nested._skip) is int and nested._skip == 0)
-    return is_more, _structure(nested._joins)
+    return nested._says_more, _structure(nested._joins)
 
 
 def copied(
@@ -175,7 +163,10 @@ def copied(
     key = ("copies", _structure(source.joins), bool(owned), is_last)
     copies = plans.get(key)
     if copies is None:
-        copies = plans[key] = row_copies(source, has_owned=bool(owned), is_last=is_last)
+        copies = row_copies(source, has_owned=bool(owned), is_last=is_last)
+        if len(plans) >= MOST_PLANS:
+            plans.clear()
+        plans[key] = copies
     return copies(rows, owned)
 
 
@@ -183,6 +174,10 @@ def join_limits(joins: Sequence[Join]) -> list[int]:
     """Return start and stop of the part that is wanted of each right side that has one."""
     rights = [join.right for join in windows_in(joins)]
     return [end for right in rights for end in (right._start, right._stop)]
+
+
+# How many rows more are looked at than are wanted, where a join may drop some.
+AHEAD: Final = 64
 
 
 # -- running -----------------------------------------------------------------------------------
@@ -193,9 +188,10 @@ class Found:
     """What was found.
 
     Attributes:
-        rows: Shared rows.
+        rows: Shared rows; in the place of one that can't be made, as several records belong where
+            one is expected, the error for whoever wants it.
         owned: Id -> record, of those in them that need no copy.
-        count: How many records of the left they were made of, without those that joins drop.
+        count: How many records of the left they were made of, with those that joins dropped.
     """
 
     rows: list[Any]
@@ -266,10 +262,6 @@ class Base:
         def work(reading: Reading) -> Found:
             rows = reading.rows(left)[start:stop]
             made = joined(reading, rows, left._store, source.joins, source.row)
-            kept = [row for row in made if row is not None]
-            for row in kept:
-                if isinstance(row, QueryError):
-                    raise row
-            return Found(kept, reading.owned, len(rows))
+            return Found([row for row in made if row is not None], reading.owned, len(rows))
 
         return as_of_one_commit(left, source.joins, work)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Final, cast
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, cast
 
 from memdb.query._builder import checked_count
+from memdb.query._join import each_join
 from memdb.query._join_source import What, constant_places, join_constants, windows_in
-from memdb.query._joined_plans import JoinPlan, make_join_plan
+from memdb.query._joined_plans import AHEAD, JoinPlan, make_join_plan
 from memdb.query._parameters import (
     check_names,
     check_parameters,
@@ -27,9 +28,6 @@ if TYPE_CHECKING:
 
 Fast = Callable[..., list[Any] | None]
 
-# Further than what is wanted, where a join may drop rows.
-_AHEAD: Final = 64
-
 
 class _JoinedPreparation:
     """What is behind a prepared joined query, and what the user calls.
@@ -48,7 +46,7 @@ class _JoinedPreparation:
         self._parts = parts
         left = parts.left
         self._left = left
-        self._is_limited = query._limit is not None or not _is_nothing(query._skip)
+        self._is_limited = query._has_window
         self._is_simple = (
             parts.condition is None
             and not parts.order
@@ -67,7 +65,8 @@ class _JoinedPreparation:
         joins = self._source.joins
         self._constants = join_constants(joins)
         self._constant = constant_places(left, joins)
-        self._conditions = [each for each in _conditions(joins) if parameters(each)]
+        conditions = [join.right._condition for join in each_join(joins)]
+        self._conditions = [each for each in conditions if each is not None and parameters(each)]
         self._windows = [join.right for join in windows_in(joins)]
         self._fast: Fast | None = None
         if self._is_simple:
@@ -118,7 +117,7 @@ class _JoinedPreparation:
             end = min(last, first + stop)
             found = self._joined("rows", self._part, values, first + start, end)
             return None if found is None else found[0]
-        ahead = min(2 * stop + _AHEAD, ENDLESS)
+        ahead = min(2 * stop + AHEAD, ENDLESS)
         found = self._joined("rows", self._part, values, first, min(last, first + ahead))
         if found is not None and len(found[0]) < stop and found[1] == ahead:
             found = self._joined("rows", self._whole, values, first, last)
@@ -163,20 +162,22 @@ class _JoinedPreparation:
     def _plan(self, what: What) -> JoinPlan:
         plan = self._plans.get(what)
         if plan is None or not plan.is_valid:
-            plan = self._plans[what] = make_join_plan(self._source, what, self._constant)
-            self._fast = self._made_fast()
+            plan = make_join_plan(self._source, what, self._constant)
+            if what == "rows":
+                self._fast = self._made_fast(plan)
+            # Last: after an interrupt all of this is done again.
+            self._plans[what] = plan
         return plan
 
-    def _made_fast(self) -> Fast | None:
+    def _made_fast(self, plan: JoinPlan) -> Fast | None:
         """Return a function for the everyday case, which gives None where it is not that.
 
         It saves 2 us of the 4 that the others need around the plans.
         """
-        plan = self._plans.get("rows")
         is_fixed = not any(
             [_has_parameter(each) for each in [self._query, self._left, *self._windows]]
         )
-        if plan is None or plan.run is None or not self._is_plain or not is_fixed:
+        if plan.run is None or not self._is_plain or not is_fixed:
             return None
         if self._is_limited and not self._parts.is_cut:
             return None
@@ -261,19 +262,6 @@ class _JoinedPreparation:
 
 def _has_parameter(query: Any) -> bool:
     return isinstance(query._skip, Parameter) or isinstance(query._limit, Parameter)
-
-
-def _is_nothing(skip: Any) -> bool:
-    return type(skip) is int and skip == 0
-
-
-def _conditions(joins: Sequence[Any]) -> list[Any]:
-    """Return the conditions of the right sides, the nested ones too."""
-    found: list[Any] = []
-    for join in joins:
-        found += [] if join.right._condition is None else [join.right._condition]
-        found += [] if join.nested is None else _conditions(join.nested._joins)
-    return found
 
 
 def prepared_joined(query: JoinedQuery[*tuple[Any, ...]]) -> Prepared[Any]:

@@ -15,7 +15,7 @@ from memdb.indexes._order import ABSENT
 from memdb.query._compiler import compile_condition
 from memdb.query._conditions import Expression, any_of
 from memdb.query._fitting import NO_MATCH, holds
-from memdb.query._join import COLLECTIONS, OPEN_COLLECTIONS, Join, stores_in
+from memdb.query._join import COLLECTIONS, OPEN_COLLECTIONS, Form, Join, stores_in
 from memdb.query._ordering import in_order
 from memdb.query._paging import rows_after
 from memdb.query._reading import column
@@ -252,16 +252,8 @@ class _Rights:
             if join.form in ("equal", "listed"):
                 self._enter(value, place)
                 continue
-            named = self._names_of(value)
-            for each in dict.fromkeys(named):
+            for each in names_in(self._left, join.form, value):
                 self._by_key.setdefault(each, []).append(place)
-
-    def _names_of(self, value: Any) -> list[Hashable]:
-        """Return the canonical forms of the identities that a value of the right is or has."""
-        collections = COLLECTIONS if self._join.form == "elements" else OPEN_COLLECTIONS
-        values = value if isinstance(value, collections) else (value,)
-        found = [canonical(self._left, each) for each in values]
-        return [each for each in found if each is not None]
 
     def _key(self, value: Any) -> Any:
         """Return what equal values have in common; None where nothing equals it."""
@@ -298,6 +290,20 @@ class _Rights:
 
 def _equal(one: Any, other: Any) -> bool:
     return bool(one == other)
+
+
+def names_in(store: Any, form: Form, value: Any) -> list[Hashable]:
+    """Return the identities that a value of the right is or has, each once, in canonical form.
+
+    Args:
+        store: The collection whose identities they are.
+        form: See `Join`.
+        value: The value.
+    """
+    collections = COLLECTIONS if form == "elements" else OPEN_COLLECTIONS
+    values = value if form != "equal" and isinstance(value, collections) else (value,)
+    found = dict.fromkeys([canonical(store, each) for each in values])
+    return [each for each in found if each is not None]
 
 
 def canonical(store: Any, value: Any) -> Hashable:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from memdb.indexes import SURE, is_sure, is_usual
+from memdb.indexes import SURE, are_sure, is_sure, is_usual
 from memdb.query._choice import MOST_WAYS, Choice, branch_at, ways_of
 from memdb.query._conditions import Always, Expression, conjuncts
 from memdb.query._costs import cost_of, matches_nothing
@@ -19,6 +19,7 @@ from memdb.query._evaluate import NO_MATCH
 from memdb.query._functions import functions_of
 from memdb.query._order_source import order_lines
 from memdb.query._parameters import Case, Optional
+from memdb.query._paths import resolve_path
 from memdb.query._runtime import (
     Misfit,
     Runtime,
@@ -35,6 +36,7 @@ from memdb.query._seeds import (
     Columns,
     Equal,
     Operands,
+    Path,
     Range,
     Seed,
     Test,
@@ -49,6 +51,8 @@ if TYPE_CHECKING:
 
 What = Literal["rows", "count"]
 Lines = list[Any]
+
+_BUILTINS: Final = frozenset({int, str, float, bytes})
 
 # What says that the general way must answer. KeyError and IndexError are among them: a record that
 # is not in the cache, an index in the middle of a change.
@@ -89,7 +93,10 @@ class PlanWriter:
         self._shape = shape
         self._runtime = Runtime(store)
         self._operands = Operands(shape.expression)
-        self._writer = SourceWriter(store.query_shape, is_typed=store.decoding.is_typed)
+        decoding = store.decoding
+        self._writer = SourceWriter(
+            store.query_shape, is_typed=decoding.is_typed, is_native=decoding.is_native
+        )
         self.constants = self._operands.count
         self.names: dict[str, Any] = {
             "ESCAPES": ESCAPES,
@@ -107,6 +114,7 @@ class PlanWriter:
             "pair": pair,
             "scanned": scanned,
             "SURE": SURE,
+            "are_sure": are_sure,
             "is_sure": is_sure,
             "is_usual": is_usual,
         }
@@ -345,19 +353,33 @@ class PlanWriter:
 
     def _checks(self, seed: Equal | Among | Range) -> Lines:
         """Return the lines that let an index stand for the comparisons, Misfit where it can't."""
-        is_range = isinstance(seed, Range)
         operands = seed.compared
         entries: Any = self._uniques if seed.index.kind == "unique" else self._entries
         odd = entries[seed.index.name].odd
         if odd.numbers and operands:
             # They may match whatever is asked for.
             raise Misfit
-        given = [each.source for each in operands if each.source[0] == "p"]
-        tests = [] if is_range else [f"type({p}) not in SURE and not is_sure({p})" for p in given]
+        tests: list[str] = []
+        if isinstance(seed, Among):
+            given = seed.operand.source
+            if given[0] == "p":
+                tests = [f"not SURE.issuperset(map(type, {given})) and not are_sure({given})"]
+        elif isinstance(seed, Equal):
+            # What a range is looked up by is looked at there.
+            for each, path in zip(operands, seed.index.asked, strict=True):
+                if each.source[0] == "p":
+                    usual, kind = self._usual(path), f"type({each.source})"
+                    test = f"{kind} is not {usual} and {kind} not in SURE"
+                    tests.append(f"{test} and not is_sure({each.source})")
         if odd.tame:
             check = "all(map(is_usual, {}))" if isinstance(seed, Among) else "is_usual({})"
             tests += [f"not {check.format(each.source)}" for each in operands]
         return [f"if {' or '.join(tests)}:", ["raise Misfit"]] if tests else []
+
+    def _usual(self, path: Path) -> str:
+        """Return the name of the type that a field is usually compared with, to be asked first."""
+        members = resolve_path(path, self._store.query_shape)[-1].members
+        return next((each.__name__ for each in members if each in _BUILTINS), "str")
 
     def _count(self, number: int, seed: Seed) -> str:
         """Return the source of the number of candidates of a seed that was looked up."""

@@ -39,7 +39,7 @@ class OfView(Protocol):
 P = TypeVar("P", bound=OfView)
 
 # Plans that one collection keeps; they are forgotten all at once when there are more.
-_MOST_PLANS: Final = 1024
+MOST_PLANS: Final = 1024
 
 # How often a plan is asked again after somebody has committed meanwhile.
 ATTEMPTS: Final = 3
@@ -134,7 +134,7 @@ def answer(
 def keep_plan(store: Store, key: object, plan: P) -> P:
     """Keep a plan for its shape, unless the indexes have changed since it was made."""
     plans = store.indexes.plans
-    if len(plans) >= _MOST_PLANS:
+    if len(plans) >= MOST_PLANS:
         plans.clear()
     if plan.view.is_valid:
         plans[key] = plan

@@ -11,13 +11,14 @@ import unicodedata
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import lru_cache
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from memdb.errors import QueryError, shown
 from memdb.query._builder import QueryBuilder
 from memdb.query._conditions import DEEPEST, Expression, walk
 from memdb.query._fields import Field
-from memdb.query._functions import QueryShape
+from memdb.query._functions import QueryShape, functions_of
 from memdb.query._join import Form, Join, annotation_of, checked, keys_for, slot_name
 from memdb.query._parameters import bind_value, parameters
 from memdb.query._paths import path_text, resolve_path
@@ -54,8 +55,13 @@ class RowSource:
         self.first = slot_name(left._store, is_many=False)
         self.names = (self.first, *[join.slot for join in joins])
         annotations = (annotation_of(left._store), *[join.annotation for join in joins])
-        self.row = row_class(tuple([(name, Any) for name in self.names]))
-        self.query_shape = _shape_of_rows(self.row, self.names, annotations)
+        self.row = row_class(self.names)
+        self._shape = _shape_of_rows(self.row, self.names, annotations)
+        self.query_shape = self._shape
+        functions = self._functions()
+        if functions:
+            # A shape of its own, which keeps what is compiled for the functions of the user's.
+            self.query_shape = replace(self.query_shape, functions=functions, kept={})
         inside = [join.nested._store.depth for join in joins if join.nested is not None]
         self.depth: int = 1 + max(inside, default=0)
         if self.depth > DEEPEST:
@@ -67,6 +73,19 @@ class RowSource:
         """What the collections share."""
         engine: Engine = self.left._store.engine
         return engine
+
+    def _functions(self) -> dict[str, Any]:
+        """Return the functions of the collections' indexes, by slot, a dot and their name."""
+        stores: list[Any] = [self.left._store]
+        stores += [
+            None if join.is_many or join.nested is not None else join.store for join in self.joins
+        ]
+        return {
+            f"{slot}.{name}": _of_slot(slot, function)
+            for slot, store in zip(self.names, stores, strict=True)
+            if store is not None
+            for name, function in functions_of(store.query_shape).items()
+        }
 
     # -- names ---------------------------------------------------------------------------
 
@@ -96,8 +115,13 @@ class RowSource:
         places: set[int] = set()
 
         def inside(field: Field) -> Value:
+            if field._path[0] in self.names[1:]:
+                self._refuse_left(self.names.index(str(field._path[0])))
             path = self._rooted(field, ())._path
-            places.add(self.names.index(str(path[0])))
+            slot, _, function = str(path[0]).partition(".")
+            places.add(self.names.index(slot))
+            if function:
+                return Field((function, *path[1:]))
             if len(path) == 1:
                 raise QueryError(
                     f"{self.name}: {field!r} is the whole record. Join on one of its fields, as"
@@ -110,18 +134,24 @@ class RowSource:
             raise QueryError(
                 f"{self.name}: on={value!r} is of several slots. Give one of a single."
             )
-        place = places.pop() if places else 0
-        if place and self.joins[place - 1].is_many:
+        return places.pop() if places else 0, found
+
+    def _refuse_left(self, place: int) -> None:
+        """Raise if there is not one record in a slot.
+
+        Raises:
+            QueryError: There are many, or a row.
+        """
+        if self.joins[place - 1].is_many:
             raise QueryError(
                 f"{self.name}: {self.names[place]} has many records for a row, so that nothing can"
                 " be joined to one. Join to each of them with then=."
             )
-        if place and self.joins[place - 1].nested is not None:
+        if self.joins[place - 1].nested is not None:
             raise QueryError(
                 f"{self.name}: {self.names[place]} is a row itself. Join to what is in it with"
                 " then=."
             )
-        return place, found
 
     def rooted(self, node: Any, known: tuple[str, ...] = ()) -> Any:
         """Return a condition, value or term in which every path begins with a slot.
@@ -139,11 +169,15 @@ class RowSource:
 
     def _rooted(self, field: Field, known: tuple[str, ...]) -> Field:
         path = field._path
-        if len(path) == 1 and path[0] in known:
+        if (len(path) == 1 and path[0] in known) or path[0] in self.query_shape.functions:
             return field
+        if ".".join(map(str, path[:2])) in self.query_shape.functions:
+            return Field((".".join(map(str, path[:2])), *path[2:]))
+        if path[0] not in self.names and f"{self.first}.{path[0]}" in self.query_shape.functions:
+            return Field((f"{self.first}.{path[0]}", *path[1:]))
         beside = Field((self.first, *path))
-        is_slot = path[0] in self.names and _leads_somewhere(path, self.query_shape)
-        is_field = _leads_somewhere(beside._path, self.query_shape)
+        is_slot = path[0] in self.names and _leads_somewhere(path, self._shape)
+        is_field = _leads_somewhere(beside._path, self._shape)
         if is_slot and is_field and self.left._store.shape.kind != "dict":
             raise QueryError(
                 f"{self.name}: {field!r} is ambiguous, a slot and a field of"
@@ -177,10 +211,17 @@ class RowSource:
         Returns:
             None where it asks for another slot, or for none, or for the whole record.
         """
-        fields = [each for each in walk(node) if isinstance(each, Field)]
-        if not fields or any([f._path[0] != self.first or len(f._path) == 1 for f in fields]):
+        paths = [self._inside_left(each) for each in walk(node) if isinstance(each, Field)]
+        if not paths or not all(paths):
             return None
-        return rewritten(node, lambda field: Field(field._path[1:]))
+        return rewritten(node, lambda field: Field(self._inside_left(field)))
+
+    def _inside_left(self, field: Field) -> tuple[str | int, ...]:
+        """Return the path of a field in the left record; empty where it is not in there."""
+        slot, _, function = str(field._path[0]).partition(".")
+        if slot != self.first:
+            return ()
+        return (function, *field._path[1:]) if function else field._path[1:]
 
     def bound(self, given: Mapping[str, Any]) -> RowSource:
         """Return it with the values of parameters in their places."""
@@ -318,6 +359,17 @@ def _made_by_then(source: RowSource, query: Any, nested: Any, then: Any) -> tupl
             f" {made!r}."
         )
     return result
+
+
+def _of_slot(slot: str, function: Any) -> Any:
+    """Return what a function of an index makes of the record in a slot of a row."""
+    get = attrgetter(slot)
+
+    def of_row(row: Any, nothing: Any) -> Any:
+        record = get(row)
+        return nothing if record is None else function(record, nothing)
+
+    return of_row
 
 
 # The shapes of rows are kept all the same; to resolve a path takes 20 to 80 us.

@@ -25,6 +25,7 @@ from memdb.indexes._order import (
     bounds,
 )
 from memdb.indexes._sequel import EVERYTHING
+from memdb.query._fitting import Hashed
 from memdb.query._seeds import After, Range
 from memdb.serializers._build import is_plain_name
 from memdb.storage import Array
@@ -63,6 +64,11 @@ class Runtime:
         self.identity: Callable[[Any], int] | None = None
         if is_field and store.members.sole is not None and store.shape.kind != "dict":
             self.identity = attrgetter(identity or "")
+
+    @property
+    def size(self) -> int:
+        """How many records there are."""
+        return len(self._identities)
 
     def load(self, numbers: Iterable[int]) -> list[Any]:
         """Return the cached records of numbers."""
@@ -259,7 +265,7 @@ def keys_among(values: Any) -> Any:
         QueryError: They are a text or no collection.
         TypeError: One has no hash, so that it has to be compared.
     """
-    if type(values) is frozenset:
+    if type(values) is Hashed:
         return values
     if isinstance(values, str | bytes):
         raise QueryError("in_() takes a collection of values, not a text.")

@@ -18,7 +18,7 @@ from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 from memdb.errors import QueryError
-from memdb.indexes._order import ABSENT
+from memdb.indexes import ABSENT, SURE
 from memdb.query._aggregates import Aggregate
 from memdb.query._comparable import can_refuse, check_operand, usual_type
 from memdb.query._conditions import (
@@ -36,7 +36,7 @@ from memdb.query._conditions import (
 )
 from memdb.query._evaluate import item, no_aggregate, step
 from memdb.query._fields import Field
-from memdb.query._fitting import Members, members
+from memdb.query._fitting import Hashed, Members, members, odd_in
 from memdb.query._functions import functions_of
 from memdb.query._parameters import (
     Case,
@@ -96,7 +96,7 @@ class _Place(NamedTuple):
     members: tuple[Any, ...] = (Any,)
 
 
-def _members_of_parameter(values: Any, name: str) -> frozenset[Any] | Members:
+def _members_of_parameter(values: Any, name: str) -> Hashed | Members:
     return members(members_given(values, name))
 
 
@@ -115,6 +115,8 @@ _NAMES: Final[dict[str, Any]] = {
     "check_text": text_given,
     "check_members": check_members,
     "search": _search_of_parameter,
+    "SURE": SURE,
+    "odd_in": odd_in,
 }
 
 
@@ -131,18 +133,26 @@ class SourceWriter:
     """
 
     def __init__(
-        self, shape: Shape, *, is_typed: bool, record: str = "r", beside: SourceWriter | None = None
+        self,
+        shape: Shape,
+        *,
+        is_typed: bool,
+        is_native: bool = False,
+        record: str = "r",
+        beside: SourceWriter | None = None,
     ) -> None:
         """Write for a class.
 
         Args:
             shape: The class of the records.
             is_typed: The values are of exactly the types that the annotations say.
+            is_native: No value is NumPy's, but for what functions of indexes give.
             record: What a record is called in the source.
             beside: Another writer of the same function, with which it shares prelude and names.
         """
         self._shape = shape
         self._is_typed = is_typed
+        self._is_native = is_native and not functions_of(shape)
         self._record = record
         self._gates: list[str] = []
         self._is_checking = False
@@ -254,11 +264,24 @@ class SourceWriter:
                         repr(comparison.value), place.members, operator, operand, position
                     )
                 sources.append(self._constant())
-        source = self._literal(place, operator, sources[0]) or _TEMPLATES[operator].format(
+        template = self._among(place) if operator == "in" else _TEMPLATES[operator]
+        source = self._literal(place, operator, sources[0]) or template.format(
             *sources, v=place.source
         )
         source = " and ".join([*guards, source])
         return f"not ({source})" if operator == "!=" else source
+
+    def _among(self, place: _Place) -> str:
+        """Return the template of an `in_`, which looks closer at what its hash does not find."""
+        if self._is_native or (self._is_typed and _ATOMS.issuperset(place.members)):
+            return _TEMPLATES["in"]
+        held, found = place.source, "{v} in {0}"
+        if not held.isidentifier():
+            held = f"v{next(self._variables)}"
+            found = f"({held} := {{v}}) in {{0}}"
+        # A value of the type of what is looked for is no odd one.
+        is_odd = f"type({held}) is not {{0}}.kind and type({held}) not in SURE"
+        return f"({found} or {is_odd} and odd_in({held}, {{0}}))"
 
     def _literal(self, place: _Place, operator: str, operand: str) -> str | None:
         """Return a shorter source for an equality with None, True or False, if there is one."""

@@ -7,7 +7,9 @@ import contextvars
 import random
 import shutil
 import tempfile
+from collections import defaultdict
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +24,7 @@ from hypothesis.stateful import (
 )
 
 import memdb
+from memdb import F
 from tests.support import naive
 from tests.support.asking_joins import flat, joined_query
 from tests.support.exact import assert_exact
@@ -253,7 +256,7 @@ class JoinMachine(RuleBasedStateMachine):
         fields = self.draw_fields(chance, table)
         if not fields:
             return
-        query = self.collections[table.name].where(memdb.F.number >= 1)
+        query = self.collections[table.name].where(F.number >= 1)
         condition = naive.Test(">=", naive.Path(("number",)), (naive.Constant(1),))
         changed = {
             identity: self.replaced(table, record, fields)
@@ -482,3 +485,148 @@ def check_with_indexes(chance: random.Random, questions: int) -> None:
                     [index], records
                 ):
                     collection.indexes.add(index.declare())
+
+
+@dataclass
+class Left:
+    """Names rights in every way."""
+
+    ref: int | None
+    refs: list[int]
+    code: int
+    id: int = 0
+
+
+@dataclass(frozen=True)
+class Right:
+    """Names lefts in every way."""
+
+    ref: int | None
+    refs: tuple[int, ...]
+    code: int
+    id: int = 0
+
+
+class Crowd:
+    """Two collections of some thousand records, and what each join of them must give.
+
+    So many that indexes have several blocks, deltas and bulk catch-ups.
+    """
+
+    def __init__(self, db: memdb.Database, chance: random.Random, cache: Any) -> None:
+        self.chance = chance
+        self.collections: dict[Any, Any] = {
+            Left: db.collection(Left, cache=cache),
+            Right: db.collection(Right, cache=cache),
+        }
+        self.live: dict[Any, dict[int, Any]] = {Left: {}, Right: {}}
+
+    def draw(self, cls: Any, identity: int = 0) -> Any:
+        """Return a record that refers to records of the other collection, there or not."""
+        other = self.live[Right if cls is Left else Left]
+        most = len(other) + 20
+        refs = [self.chance.randrange(1, most) for _ in range(self.chance.randrange(4))]
+        ref = self.chance.choice([None, self.chance.randrange(1, most)])
+        kind = list if cls is Left else tuple
+        return cls(ref, kind(refs), self.chance.randrange(700), identity)
+
+    def insert(self, cls: Any, count: int) -> None:
+        """Insert some records."""
+        records = [self.draw(cls) for _ in range(count)]
+        for identity, record in zip(
+            self.collections[cls].insert_many(records), records, strict=True
+        ):
+            self.live[cls][identity] = replace(record, id=identity)
+
+    def change(self, cls: Any, count: int) -> None:
+        """Update some records, and delete a few."""
+        live = self.live[cls]
+        for identity in self.chance.sample(sorted(live), min(count, len(live))):
+            if self.chance.random() < 0.2:
+                self.collections[cls].delete(identity)
+                del live[identity]
+            else:
+                live[identity] = self.draw(cls, identity)
+                self.collections[cls].update(identity, live[identity])
+
+    def check(self) -> None:
+        """Check each kind of join, by identities."""
+        lefts, rights = self.collections[Left].where(), self.collections[Right]
+        by_ref, by_element, by_code = defaultdict(list), defaultdict(list), defaultdict(list)
+        for identity, right in sorted(self.live[Right].items()):
+            by_ref[right.ref].append(identity)
+            by_code[right.code].append(identity)
+            for each in dict.fromkeys(right.refs):
+                by_element[each].append(identity)
+        there = self.live[Right]
+        expected: dict[str, Any] = {
+            "on": {i: left.ref if left.ref in there else None for i, left in self.lefts()},
+            "list": {i: [each for each in left.refs if each in there] for i, left in self.lefts()},
+            "back": {i: by_ref[i] for i, _ in self.lefts()},
+            "elements": {i: by_element[i] for i, _ in self.lefts()},
+            "pair": {i: by_code[left.code] for i, left in self.lefts()},
+        }
+        queries = {
+            "on": lefts.join(rights, on=F.ref, as_="found"),
+            "list": lefts.join_many(rights, on=F.refs, as_="found"),
+            "back": lefts.join_many(rights, back=F.ref, as_="found"),
+            "elements": lefts.join_many(rights, back=F.refs, as_="found"),
+            "pair": lefts.join_many(rights, on=(F.code, F.code), as_="found"),
+        }
+        for name, query in queries.items():
+            found = {row.left.id: _ids(row.found) for row in query}
+
+            assert expected[name] == found, name
+            assert list(expected[name]) == list(found), name
+            counted = sum(1 for each in found.values() if each)
+            inner = query.where(F.found.is_none() if name == "on" else F.found.len_() == 0)
+            assert len(found) - counted == inner.count(), name
+        some = lefts.where(F.code < 20).join_many(rights, back=F.refs, how="inner", as_="found")
+        assert {
+            i: by_element[i] for i, left in self.lefts() if left.code < 20 and by_element[i]
+        } == {row.left.id: _ids(row.found) for row in some}
+
+    def lefts(self) -> list[tuple[int, Any]]:
+        """Return the lefts in their order."""
+        return sorted(self.live[Left].items())
+
+
+def _ids(found: Any) -> Any:
+    if found is None:
+        return None
+    return [each.id for each in found] if isinstance(found, tuple) else found.id
+
+
+@pytest.mark.parametrize("cache", ["all", "none", 50])
+@pytest.mark.parametrize("seed", range(2))
+def test_many_records(seed: int, cache: Any) -> None:
+    """Among some thousand records, changed a few or many at a time, with and without indexes."""
+    chance = random.Random(seed)
+    with memdb.open(None) as db:
+        crowd = Crowd(db, chance, cache)
+        for cls in (Left, Right, Left):
+            crowd.insert(cls, 900)
+        crowd.check()
+        for index in (
+            memdb.HashIndex("ref"),
+            memdb.SetIndex("refs"),
+            memdb.SortedIndex("code"),
+            memdb.HashIndex("code", name="by hash"),
+        ):
+            crowd.collections[Right].indexes.add(index)
+            crowd.check()
+            crowd.change(chance.choice([Left, Right]), chance.choice([1, 30, 400]))
+            crowd.change(Right, chance.choice([1, 100]))
+            crowd.check()
+            with contextlib.suppress(Interrupted), db.transaction():
+                before = {cls: dict(live) for cls, live in crowd.live.items()}
+                crowd.change(Right, 20)
+                crowd.insert(Left, 20)
+                crowd.check()
+                if chance.random() < 0.5:
+                    crowd.live = before
+                    raise Interrupted
+            crowd.insert(Right, chance.choice([1, 300]))
+            crowd.check()
+
+        assert [] == db.check()

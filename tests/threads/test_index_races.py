@@ -739,7 +739,7 @@ def in_transaction(db: memdb.Database, work: Callable[[], object]) -> None:
 
 def test_no_more_plans_are_kept_than_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
     """However many shapes are asked, the memory of their plans is bounded."""
-    monkeypatch.setattr(_plans, "_MOST_PLANS", 5)
+    monkeypatch.setattr(_plans, "MOST_PLANS", 5)
     with memdb.open(None) as db:
         items = db.collection(Item, indexes=[memdb.HashIndex("a")])
         items.insert_many([Item(n % 3) for n in range(9)])

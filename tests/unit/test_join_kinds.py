@@ -358,6 +358,78 @@ class TestNaturalKeys:
         ]
 
 
+# -- indexes that functions make ---------------------------------------------------------------
+
+
+class TestFunctions:
+    """The name of an index that a function makes is a field of joins, too."""
+
+    @pytest.fixture
+    def tables(self, db: memdb.Database) -> tuple[Any, Any]:
+        """Pets that say their owner in a text, and the owners, who are found by their initial."""
+        owners = db.collection(
+            Owner, indexes=[memdb.HashIndex(key=initial_of, name="initial", version=1)]
+        )
+        pets = db.collection(Cat, indexes=[memdb.HashIndex(key=owner_of, name="owner", version=1)])
+        owners.insert_many([Owner("Ann"), Owner("Bob"), Owner("Abe")])
+        pets.insert_many([Cat("Tom of 1", 0), Cat("Kit of 2", 0), Cat("Pip of 1", 0), Cat("?", 0)])
+        return owners, pets
+
+    def test_on(self, tables: tuple[Any, Any]) -> None:
+        """What the function makes of the left names the right."""
+        owners, pets = tables
+        query = pets.where().join(owners, on=F.owner, as_="who")
+
+        assert ["Ann", "Bob", "Ann", None] == query.values(F.who.name).all()
+
+    def test_back(self, tables: tuple[Any, Any]) -> None:
+        """What it makes of the right names the left, by the index."""
+        owners, pets = tables
+        query = owners.where().join_many(pets, back=F.owner)
+
+        assert [[1, 3], [2], []] == [[cat.id for cat in row.cats] for row in query]
+        assert "'owner'" in query.explain().joins[0].source
+        assert () == query.explain().warnings
+
+    def test_pair(self, tables: tuple[Any, Any]) -> None:
+        """As either of a pair."""
+        owners, _ = tables
+        query = owners.where().join_many(owners, on=(F.initial, F.initial), as_="same")
+
+        assert [[1, 3], [2], [1, 3]] == [[owner.id for owner in row.same] for row in query]
+
+    def test_of_a_slot(self, tables: tuple[Any, Any]) -> None:
+        """In conditions, orders and values, of any slot."""
+        owners, pets = tables
+        query = pets.where().join(owners, on=F.owner, as_="who")
+
+        assert [1, 3] == query.where(F.who.initial == "A").values(F.cat.id).all()
+        assert ["A", "B", "A", None] == query.values(F.who.initial).all()
+        assert [4, 1, 3, 2] == query.order_by("who.initial").values(F.cat.id).all()
+        assert [2] == query.where(F.owner == 2).values(F.id).all()
+
+    def test_dropped(self, tables: tuple[Any, Any]) -> None:
+        """When the index is dropped, the name is unknown."""
+        owners, pets = tables
+        query = owners.where().join_many(pets, back=F.owner)
+        assert 3 == len(query.all())
+        pets.indexes.drop("owner")
+
+        with pytest.raises(memdb.QueryError, match="owner"):
+            query.all()
+
+
+def owner_of(cat: Any) -> int | None:
+    """Return the identity at the end of a cat's name."""
+    return int(cat.name[-1]) if cat.name[-1].isdigit() else None
+
+
+def initial_of(owner: Any) -> str:
+    """Return the first letter of an owner's name."""
+    initial: str = owner.name[0]
+    return initial
+
+
 # -- databases -------------------------------------------------------------------------------
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -285,3 +286,72 @@ class TestOwnership:
         prepared(total=30)[0].customer.name = "changed"
 
         assert "Ann" == prepared(total=30)[0].customer.name
+
+
+class TestCopies:
+    """How many records are copied: each that is given out, once, and no others."""
+
+    @pytest.fixture
+    def copied(self) -> list[Any]:
+        """All that has been copied."""
+        return []
+
+    @pytest.fixture
+    def joined(self, copied: list[Any]) -> Iterator[Any]:
+        """Five orders with their two customers."""
+
+        def clone(record: Any) -> Any:
+            copied.append(record)
+            return copy.deepcopy(record)
+
+        with memdb.open(None, cloner=clone) as db:
+            shop = make_shop(db)
+            query = shop.orders.where().join(shop.customers, on=F.customer_id)
+            query.all()
+            copied.clear()
+            yield query
+
+    @pytest.mark.parametrize(
+        ("ask", "count"),
+        [
+            # Five orders, and two customers once each.
+            (lambda query: query.all(), 7),
+            (lambda query: query.prepare()(), 7),
+            (lambda query: list(query), 7),
+            (lambda query: query.first(), 2),
+            (lambda query: query.limit(2).all(), 3),
+            (lambda query: query.page(0, 2), 3),
+            (lambda query: query.order_by("customer.name").limit(1).all(), 1),
+            (lambda query: query.where(F.customer.name == "Bob").all(), 2),
+            (lambda query: query.count(), 0),
+            (lambda query: query.exists(), 0),
+            (lambda query: query.prepare().count(), 0),
+            (lambda query: query.where(F.customer.name == "Bob").count(), 0),
+            (lambda query: query.page(0, 0), 0),
+            (lambda query: query.select(F.customer.name, F.total).all(), 0),
+            (lambda query: query.sum("total"), 0),
+            (lambda query: query.group_by(F.customer.name).select(F.customer.name).all(), 0),
+        ],
+    )
+    def test_ways_of_asking(self, joined: Any, copied: list[Any], ask: Any, count: int) -> None:
+        """Counting, sums and values copy nothing; a page what is on it."""
+        ask(joined)
+
+        assert count == len(copied)
+
+    def test_rights_behind_the_page(self) -> None:
+        """The rights of rows that are not on the page are not even looked at."""
+        looked_at: list[int] = []
+
+        def look(customer: Any) -> bool:
+            looked_at.append(customer.id)
+            return True
+
+        with memdb.open(None) as db:
+            shop = make_shop(db)
+            query = shop.orders.where().join(shop.customers, on=F.customer_id, where=look)
+            query.order_by("-total").skip(2).limit(1).all()
+            assert [1] == looked_at
+            looked_at.clear()
+            query.count()
+            assert [] == looked_at

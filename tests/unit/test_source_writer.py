@@ -75,7 +75,12 @@ class TestSource:
             (abs(F.tier - 1) < 3, "abs(r.tier - c0) < c1", None),
             (F.tags.len_() > 1, "len(r.tags) > c0", None),
             (F.name.between("a", "b"), "c0 <= r.name <= c1", None),
-            (F.name.in_(["a"]), "r.name in c0", None),
+            (
+                F.name.in_(["a"]),
+                "r.name in c0",
+                "((v0 := r.name) in c0 or type(v0) is not c0.kind and type(v0) not in SURE"
+                " and odd_in(v0, c0))",
+            ),
             (F.name.matches("a"), "c0(r.name) is not None", None),
             (F.name.endswith("a"), "r.name.endswith(c0)", None),
             (F.tags.contains("a"), "c0 in r.tags", None),
