@@ -41,12 +41,15 @@ class UniqueEntries:
     Attributes:
         numbers: Key -> number.
         odd: The numbers whose keys do not go by their hash.
+        rows: Key -> whatever the owner of the records keeps here; each change of a number's entry
+            drops that of its key.
     """
 
-    __slots__ = ("_keys", "numbers", "odd")
+    __slots__ = ("_keys", "numbers", "odd", "rows")
 
     def __init__(self) -> None:
         self.numbers: dict[Any, int] = {}
+        self.rows: dict[Any, Any] = {}
         self.odd = OddKeys(is_sure)
         self._keys = ByNumber()
 
@@ -102,6 +105,7 @@ class UniqueEntries:
         old = self._keys.get(number)
         if old is not NOTHING and numbers.get(old) == number:
             del numbers[old]
+            self.rows.pop(old, None)
         if type(key) not in SURE or self.odd.are_any:
             self.odd.note(number, (key,))
         if key is NO_KEY:
@@ -109,6 +113,9 @@ class UniqueEntries:
             return
         if not is_unequal(key):
             numbers[key] = number
+            # It may have been another number's.
+            if self.rows:
+                self.rows.pop(key, None)
         self._keys.set(number, key)
 
     def remove(self, number: int) -> None:
@@ -116,12 +123,14 @@ class UniqueEntries:
         old = self._keys.remove(number)
         if old is not NOTHING and self.numbers.get(old) == number:
             del self.numbers[old]
+            self.rows.pop(old, None)
         if self.odd.are_any:
             self.odd.discard(number)
 
     def clear(self) -> None:
         """Forget everything."""
         self.numbers.clear()
+        self.rows.clear()
         self.odd.clear()
         self._keys = ByNumber()
 

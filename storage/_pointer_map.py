@@ -144,6 +144,9 @@ class PointerMap:
         # Each pointer is copied as one item of 32 bytes that starts at any multiple of 8: eleven
         # times as fast as picking its words one by one.
         count = (len(data) - POINTER_BYTES) // ALIGNMENT + 1
-        items: Array = np.ndarray(count, f"V{POINTER_BYTES}", data, strides=(ALIGNMENT,))
+        # The memoryview keeps the map from being closed meanwhile. An array made in this way does
+        # not, whatever it is given, and would look at memory that is not there any more.
+        held = memoryview(data)
+        items: Array = np.ndarray(count, f"V{POINTER_BYTES}", held, strides=(ALIGNMENT,))
         pointers: Array = items[(positions // ALIGNMENT).astype(np.intp)].view(POINTER_DTYPE)
         return pointers

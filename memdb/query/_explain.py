@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
+from memdb.indexes import ColumnEntries
 from memdb.query._aggregating import NO_ANSWER, What
 from memdb.query._aggregating import answer as answer_by_columns
 from memdb.query._choice import Choice, way_for
@@ -44,6 +45,7 @@ _TRANSACTION = "a transaction is open"
 _CALLABLE = "its condition has a callable"
 _ORDER = "its order is of values of any type"
 _OPERAND = "an index can't serve what is compared"
+_ODD = "an index has values that compare in their own way"
 _FIRST = "it looks at no more records than it takes"
 _UNREAD = "it has not read all candidates yet"
 _VALUES = "the records have values that it does not sort, or others commit meanwhile"
@@ -236,8 +238,15 @@ def _plan(query: Query[Any], bound: Query[Any], *, is_prepared: bool) -> Plan:
     shape = Shape(expression, tuple(query._order), "rows", _has_window(query, bound))
     plan = make_plan(store, shape, has_parameters=is_prepared)
     if plan.run is None:
-        raise _General(_ORDER)
+        raise _General(_ODD if _has_odd(plan) else _ORDER)
     return plan
+
+
+def _has_odd(plan: Plan) -> bool:
+    """Whether an index that a plan would use can't stand for comparing all of its keys."""
+    view = plan.view
+    found = [view.entries.get(name) or view.uniques.get(name) for name in plan.indexes]
+    return any([not isinstance(e, ColumnEntries | None) and bool(e.odd.numbers) for e in found])
 
 
 def _look(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, get_args, get_origin
 from memdb.query._fields import Field
 from memdb.query._join import Join
 from memdb.query._join_access import Access
-from memdb.query._join_runtime import Tables, key_finder, listing
+from memdb.query._join_runtime import Tables, UniqueReader, key_finder, listing
 from memdb.query._paths import members_of, resolve_path
 from memdb.query._runtime import Misfit
 from memdb.query._values import Value
@@ -44,11 +44,13 @@ class Taken(NamedTuple):
         before: Names, and what each stands for, in order.
         source: What belongs.
         test: Whether anything does, in less time; empty for the source itself.
+        sure: The source where the test was true; empty for the same.
     """
 
     before: list[tuple[str, str]]
     source: str
     test: str = ""
+    sure: str = ""
 
 
 class Key:
@@ -117,6 +119,12 @@ class Candidates:
                 raise Misfit
             found = entries.numbers if access.way == "unique" else entries.buckets
             names[f"look{number}"] = found.get
+            if access.way == "unique":
+                names[f"kept{number}"] = entries.rows.get
+                names[f"unique{number}"] = UniqueReader(join.store, entries)
+                writer.add_line(
+                    f"read{number} = unique{number}.reader(take{right}, version{right})"
+                )
         if access.way in ("table", "sorted"):
             assert join.match is not None
             tables = Tables(join.store, key.side.store, join.match, join.form, key.is_identity)
@@ -132,13 +140,18 @@ class Candidates:
         if self._way == "key":
             return Taken([], f"by_key{self._number}({source})")
         if self._way == "unique":
-            # A number is never 0.
-            look = f"look{self._number}({source})"
-            return Taken(
-                [(local, look)], f"({local} and {self._of_index()})", f"{local} is not None"
-            )
+            number = self._number
+            test = f"look{number}({local}) is not None"
+            if not self._is_always_true:
+                return Taken([(local, source)], f"read{number}({local})", test)
+            # What was looked up once is kept with the index: two look-ups and the test of what
+            # is between them take twice as long.
+            record = f"(kept{number}({local}) or read{number}({local}))"
+            return Taken([(local, source)], record, test)
         if self.key.is_exact and re.fullmatch(r"[\w.]+", source):
-            return Taken([], self._of_number(source))
+            cache, load = f"cache{self._right}", f"load{self._right}"
+            test = f"({source} in {cache} or {load}({source}) is not None)"
+            return Taken([], self._of_number(source), test if self._is_always_true else "")
         record = self._of_number(local)
         if not self.key.is_exact:
             record = f"({record} if type({local}) is int else None)"
@@ -153,31 +166,34 @@ class Candidates:
             look = [(local, self._looked_up())]
             return Taken(look, f"(None if {local} is None else {record})", f"{local} is not None")
         self._writer.names["only"] = _only
-        before, source, _ = self.list()
-        return Taken(before, f"only({source})")
+        taken = self.list()
+        return Taken(taken.before, f"only({taken.source})")
 
     def many(self) -> Taken:
         """Return the source of the tuple of the records that belong."""
         if self._join.form == "listed":
             return Taken([], self._listed("tuple"))
-        before, source, test = self.list("tuple")
-        return Taken(before, source if test else f"tuple({source})", test)
+        taken = self.list("tuple")
+        return taken if taken.test else Taken(taken.before, f"tuple({taken.source})")
 
     def list(self, make: str = "") -> Taken:
         """Return the source of a list or tuple of the records that belong, in default order."""
         local, right = self._local, self._right
         if self._way in ("hash", "set"):
             rows = f"{make}({local}.rows or rows{right}({local}, version{right}))"
-            one = f"({self._of_index()},) if type({local}) is int"
-            source = f"(() if {local} is None else {one} else {rows})"
-            return Taken([(local, self._looked_up())], source, f"{local} is not None")
+            sure = f"({self._of_index()},) if type({local}) is int else {rows}"
+            source = f"(() if {local} is None else {sure})"
+            test = f"{local} is not None"
+            return Taken([(local, self._looked_up())], source, test, f"({sure})")
         if self._join.form == "listed":
             return Taken([], self._listed(""))
         if self._way in ("table", "sorted"):
             return Taken([], f"table{self._number}({self.key.source}, ())")
-        before, source, _ = self.sole()
+        taken = self.sole()
         name = f"z{self._number}"
-        return Taken([*before, (name, source)], f"(() if {name} is None else ({name},))")
+        return Taken(
+            [*taken.before, (name, taken.source)], f"(() if {name} is None else ({name},))"
+        )
 
     def _of_number(self, number: str) -> str:
         """Return the source of the record of a number, None for none.

@@ -18,7 +18,7 @@ from memdb.query._seeds import Operand, Range
 if TYPE_CHECKING:
     from memdb._bound_index import BoundIndex
     from memdb._index_set import View
-    from memdb.indexes import Bucket
+    from memdb.indexes import Bucket, UniqueEntries
     from memdb.query._values import Value
 
 # Types of which equal values are one key: not so datetimes of different zones, nor tuples.
@@ -136,6 +136,37 @@ class KeyFinder:
                     self._numbers[type(value), value] = number, encoded
                 return record
         return None
+
+
+class UniqueReader:
+    """The records of a unique index by their keys, kept with the index until they change."""
+
+    def __init__(self, store: Any, entries: UniqueEntries) -> None:
+        self._lock = store.engine.log.lock
+        self._horizon = store.horizon
+        self._entries = entries
+
+    def reader(self, take: Callable[[int], Any], version: int) -> Callable[[Any], Any]:
+        """Return a function from a key to its record, None where there is none.
+
+        Args:
+            take: From a number to its record.
+            version: Of the collection, for which records are kept.
+        """
+        entries, horizon, lock = self._entries, self._horizon, self._lock
+        find = entries.numbers.get
+
+        def read(key: Any) -> Any:
+            number = find(key)
+            if number is None:
+                return None
+            record = take(number)
+            with lock:
+                if horizon.slot == version:
+                    entries.rows[key] = record
+            return record
+
+        return read
 
 
 def key_finder(store: Any) -> KeyFinder:

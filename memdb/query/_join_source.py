@@ -194,6 +194,9 @@ class JoinWriter:
                 clauses += [_named(each, made) for each, made in taken.before]
                 if join.is_inner and what == "count" and taken.test and place not in used:
                     clauses.append(f"if {taken.test}")
+                elif join.is_inner and taken.sure and place not in used:
+                    clauses.append(f"if {taken.test}")
+                    elements.append(taken.sure)
                 elif join.is_inner:
                     clauses.append(_named(name, taken.source))
                     clauses.append(f"if {name}" if join.is_many else f"if {name} is not None")

@@ -262,14 +262,6 @@ class TestSlots:
                 repr(name),
             )
 
-    def test_collection_whose_name_makes_no_slot(self, db: memdb.Database) -> None:
-        """Where the collection's name makes none, it has to be given."""
-        lefts, rights = db.collection("left"), db.collection("1")
-        lefts.insert({"n": 1})
-
-        refused(lambda: lefts.where().join(rights, on=F.n), "as_=")
-        assert None is lefts.where().join(rights, on=F.n, as_="one").one().one
-
     def test_ambiguous(self, shop: Shop) -> None:
         """A name that is a slot and a field of the left is refused where it is used."""
         query = shop.orders.where().join(shop.customers, on=F.customer_id, as_="total")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import mmap
+from typing import Any
 
 import numpy as np
 import pytest
@@ -72,6 +73,27 @@ def test_pointers_are_a_copy() -> None:
     file[0:8] = b"\xff" * 8
 
     assert 1 == found["identity"][0]
+
+
+class Closing(np.ndarray[Any, Any]):
+    """Positions that close the map when they are divided."""
+
+    data_map: mmap.mmap
+
+    def __floordiv__(self, other: Any) -> Any:  # type: ignore[override]
+        with pytest.raises(BufferError):
+            self.data_map.close()
+        return np.asarray(self) // other
+
+
+def test_a_map_that_is_closed_while_pointers_are_gathered() -> None:
+    """It can't be, as the memory would be gone under the hands of NumPy."""
+    file, slots = mapped([(100, 0)])
+    positions = np.array(slots.positions, "<u8")[1:].view(Closing)
+    positions.data_map = file
+
+    assert list(range(1, 101)) == slots.gather(file, positions)["identity"].tolist()
+    file.close()
 
 
 def test_more_slots_than_are_gathered_at_once() -> None:
