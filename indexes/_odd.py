@@ -43,7 +43,7 @@ Way = Literal["sure", "items", "pairs", "odd"]
 
 def is_sure(value: Any) -> bool:
     """Whether `==` of a value goes with its hash: no value of NumPy's, and none within it."""
-    cls = type(value)
+    cls: Any = type(value)
     if cls in SURE:
         return True
     way = _way(cls)
@@ -59,7 +59,7 @@ def are_sure(values: Iterable[Any]) -> bool:
 
 def is_placed(value: Any) -> bool:
     """Whether comparisons of a value with others go with its place in the total order."""
-    cls = type(value)
+    cls: Any = type(value)
     if cls in SURE:
         return True
     way = _way_in_order(cls)

@@ -45,6 +45,7 @@ def questions(db: Any, airports: list[Airport], flights: list[Flight]) -> list[Q
     airport = db.collection(Airport).where(F.iata == P.code).prepare()
     route = collection.where(origin="JFK", destination="HNL")
     day, latest = departures(db), collection.where(carrier="UA").order_by("-scheduled")
+    arriving = day.join(db.collection(Airport), on=(F.destination, F.iata), as_="to")
     late = collection.where(F.arrival_delay > 60)
     groups = collection.query().group_by("carrier")
     carriers = groups.select("carrier", count_(), F.arrival_delay.mean_())
@@ -94,6 +95,13 @@ def questions(db: Any, airports: list[Airport], flights: list[Flight]) -> list[Q
             "sorted index 'carrier_scheduled'",
         ),
         Question(
+            "that day, each with where it goes to",
+            lambda: list(map(tuple, arriving)),
+            loops.arriving,
+            lambda: arriving.explain().left,
+            "sorted index 'scheduled'",
+        ),
+        Question(
             "mean of the delays over an hour",
             lambda: late.mean("arrival_delay"),
             loops.late,
@@ -133,6 +141,12 @@ class _Loops:
         found = [each for each in self._flights if _BEGIN <= each.scheduled <= _END]
         found.sort(key=lambda flight: flight.scheduled)
         return found[:_PAGE], len(found)
+
+    def arriving(self) -> list[tuple[Flight, Airport | None]]:
+        by_code = {each.iata: each for each in self._airports}
+        found = [each for each in self._flights if _BEGIN <= each.scheduled <= _END]
+        found.sort(key=lambda flight: flight.scheduled)
+        return [(each, by_code.get(each.destination)) for each in found]
 
     def second_page(self) -> list[Flight]:
         found = [each for each in self._flights if each.carrier == "UA"]

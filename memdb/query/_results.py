@@ -49,8 +49,8 @@ def made(query: Query[Any], start: int, stop: int) -> tuple[list[Any], int]:
     if has_groups(query):
         return _grouped(query, start, stop)
     if not query._is_distinct:
-        rows, found = query._window(start, stop)
-        return given(store, rows, selection), found
+        some, found = query._window(start, stop)
+        return given(store, some, selection), found
     records = query._records(0, _ENDLESS)
     rows: list[Row] | None = None
     if records is None:

@@ -260,15 +260,18 @@ def _holds(test: Callable[..., Any], *operands: Any) -> bool:
 
 def compare(one: Any, other: Any) -> int:
     """Return -1, 0 or 1: where one value stands to another in the order of all values."""
-    if isinstance(one, np.generic):
-        one = one.item()
-    if isinstance(other, np.generic):
-        other = other.item()
+    one, other = _python_number(one), _python_number(other)
     families = _family(one), _family(other)
     if families[0] != families[1]:
         return -1 if families[0] < families[1] else 1
     result: int = _COMPARISONS[families[0]](one, other)
     return result
+
+
+def _python_number(value: Any) -> Any:
+    """Return what a number of NumPy's stands for, anything else as it is."""
+    is_number = isinstance(value, np.integer | np.floating | np.bool_)
+    return value.item() if is_number and not isinstance(value, np.timedelta64) else value
 
 
 def _family(value: Any) -> int:

