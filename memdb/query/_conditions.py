@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn, TypeAlias
 from uuid import UUID
 
 from memdb.errors import QueryError, shown
-from memdb.indexes import are_sure, is_sure
-from memdb.query._fitting import members
+from memdb.indexes import is_sure
+from memdb.query._fitting import Members, members
 
 if TYPE_CHECKING:
     from memdb.query._values import Value
@@ -404,9 +404,10 @@ def _take_operand(operator: str, operand: Any, constants: list[Any], depth: int)
         # A text, since True is 1 in a dictionary.
         return repr(operand)
     if operator == "in":
-        constants.append(members(operand))
+        among = members(operand)
+        constants.append(among)
         # Nothing is among no values, which needs no look at any record.
-        return "empty" if not operand else None if are_sure(operand) else "odd"
+        return "empty" if not operand else "odd" if type(among) is Members else None
     if operator == "matches":
         constants.append(operand.search)
         return None

@@ -70,8 +70,10 @@ class Tables:
 
         def work() -> None:
             self.commit()
-            # What is not in the cache would be noticed by itself.
-            assert 2 * COUNT == len([*self.lefts.where(), *self.rights.where()])
+            # What is not in the cache, or an index has taken in, would be noticed by itself.
+            for each in (self.lefts, self.rights):
+                for identity in each.ids():
+                    assert self.stamp == each[identity].stamp  # type: ignore[attr-defined]
 
         thread = threading.Thread(target=work)
         thread.start()

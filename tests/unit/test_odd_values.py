@@ -32,6 +32,7 @@ from memdb.query import evaluate
 from tests.support import naive
 from tests.support.asking import expression
 from tests.support.naive import All, Constant, No, Parameter, Path, Term, Test
+from tests.support.tracing import traced
 
 # NumPy says so when it rounds; that an empty array has no truth value it only warns of up to 2.1.
 pytestmark = [
@@ -253,7 +254,8 @@ def test_it_comes_and_goes(db: memdb.Database, odd: str, kind: str, is_dict: boo
     value, condition, before = ODD[odd]
     cls, make = FORMS["dict" if is_dict else "any"]
     rows = db.collection(cls, indexes=[KINDS[kind]])
-    rows.insert_many([make(4), make(5), *[make(n) for n in range(10, 20)]])
+    # One of them is not as its class says, so that no plan relies on that.
+    rows.insert_many([make(4), make(5, np.float32(1)), *[make(n) for n in range(10, 20)]])
     query, usual = rows.where(condition), rows.where(F.a == 4)
     prepared = query.prepare()
     for ask in (query.all, prepared, usual.all):
@@ -283,7 +285,45 @@ def test_it_comes_and_goes(db: memdb.Database, odd: str, kind: str, is_dict: boo
     rows.delete(number)
     for _ in range(3):
         assert before == query.ids() == [number_of(record) for record in prepared()]
+    for ask in (query.all, prepared, usual.all):
+        with traced() as ran:
+            ask()
+        assert ran
     assert usual.explain().is_compiled
+
+
+ONE_BY_ONE = [5, 0.1, 2**53, float(np.float32(0.1)), date(2020, 1, 1), "x", (5,), (0.1,), True]
+ALL_PLAIN: dict[str, list[Any]] = {
+    **dict.fromkeys(("hash", "unique", "hash of two", "sorted"), ONE_BY_ONE),
+    "set": [[5, 0.1], ["x", date(2020, 1, 1)]],
+}
+
+
+@pytest.mark.parametrize("indexes", ALL_PLAIN)
+@pytest.mark.parametrize("form", ["any", "dict"])
+def test_odd_operands(form: str, indexes: str) -> None:
+    """Plain values are asked by the same plans for plain operands and for odd ones."""
+    operands = [5, 7, "x", *SCALARS, (np.float32(0.1),), 0.1, date(2020, 1, 1)]
+    cls, make = FORMS[form]
+    with memdb.open(None) as db:
+        rows = db.collection(cls, indexes=INDEXES[indexes])
+        rows.insert_many(map(make, ALL_PLAIN[indexes]))
+        kept = list(rows.items())
+        for operand in operands:
+            for condition in conditions(operand):
+                expected = [number for number, record in kept if naive.matches(condition, record)]
+                query = rows.where(expression(condition))
+                try:
+                    found = [number_of(record) for record in query]
+                except QueryError:
+                    continue
+                assert expected == found == query.ids(), condition
+                with_parameter = asked(condition, operand)
+                if with_parameter is not None:
+                    given = [operand, -1] if condition.operator == "in" else operand  # type: ignore[union-attr]
+                    prepared = rows.where(expression(with_parameter)).prepare()
+                    assert expected == [number_of(record) for record in prepared(x=given)]
+                    assert len(expected) == prepared.count(x=given)
 
 
 def test_an_index_of_numbers_of_numpy(db: memdb.Database) -> None:
@@ -307,20 +347,24 @@ def test_an_index_of_numbers_of_numpy(db: memdb.Database) -> None:
         assert rows.where(odd).ids() == [row.id for row in rows.where(odd)]
 
 
-def test_a_function_that_gives_them(db: memdb.Database) -> None:
+@pytest.mark.parametrize("form", ["float", "dict"])
+def test_a_function_that_gives_them(db: memdb.Database, form: str) -> None:
     """The keys that functions make are looked at as well, in a write that checks nothing else."""
+    cls, make = FORMS[form]
     indexes = [
-        SortedIndex(key=lambda row: np.float32(row.a), name="sorted"),
-        HashIndex(key=lambda row: np.float32(row.a), name="unique", unique=True),
+        SortedIndex(key=lambda row: np.float32(_a_of(row)), name="sorted"),
+        HashIndex(key=lambda row: np.float32(_a_of(row)), name="unique", unique=True),
     ]
-    rows = db.collection(Ratio, indexes=indexes)
-    rows.insert(Ratio(0.5))
+    rows = db.collection(cls, indexes=indexes)
+    rows.insert(make(0.5))
     list(rows.where(unique=0.5))
-    rows.insert(Ratio(0.1))
+    rows.insert(make(0.1))
+    among = F.sorted.in_([0.1, 3])
 
-    for condition in (F.sorted == 0.1, F.unique == 0.1, F.unique.in_([0.1, 3])):
-        expected = [number for number, row in rows.items() if np.float32(row.a) == 0.1]
-        assert expected == rows.where(condition).ids() == [r.id for r in rows.where(condition)]
+    for condition in (F.sorted == 0.1, F.unique == 0.1, F.unique.in_([0.1, 3]), among):
+        expected = [number for number, row in rows.items() if np.float32(_a_of(row)) == 0.1]
+        assert expected == rows.where(condition).ids()
+        assert expected == [number_of(record) for record in rows.where(condition)]
 
 
 # -- what is known of values -----------------------------------------------------------------
@@ -371,7 +415,11 @@ def test_what_is_placed() -> None:
             continue
         for operand, operator in [(o, t) for o in KNOWN for t in TESTS]:
             limits = bounds(operator, operand)
-            if limits is None or not limits.is_exact or (entries.odd.tame and not is_usual(operand)):
+            if (
+                limits is None
+                or not limits.is_exact
+                or (entries.odd.tame and not is_usual(operand))
+            ):
                 continue
             condition = Test(operator, Constant(value), (Constant(operand),))
             assert naive.matches(condition, None) is is_found(limits, value), condition
