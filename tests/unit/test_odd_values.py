@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import memdb
-from memdb import ColumnIndex, F, HashIndex, P, SetIndex, SortedIndex, count_
+from memdb import ColumnIndex, F, HashIndex, SetIndex, SortedIndex, count_
 from memdb.errors import IndexKeyError, QueryError
 from memdb.indexes import (
     Bounds,
@@ -130,7 +130,8 @@ def conditions(operand: Any) -> list[naive.Condition]:
     tests: list[naive.Condition] = [
         Test(operator, A, (given,)) for operator in ("==", "!=", "<", "<=", ">", ">=", "contains")
     ]
-    tests += [Test("in", A, (Constant([operand, -1]),)), Test("between", A, (given, Constant(10)))]
+    tests += [Test("in", A, (Constant(among),)) for among in ([operand], [operand, -1])]
+    tests.append(Test("between", A, (given, Constant(10))))
     tests += [Test("between", A, (given, given)), No(Test("==", A, (given,)))]
     return [*tests, All((Test("==", A, (given,)), Test("==", Path(("b",)), (Constant(1),))))]
 
