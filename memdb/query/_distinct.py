@@ -105,7 +105,11 @@ def _numbered(columns: Sequence[list[Any]], size: int) -> tuple[Array, int]:
 
 
 def first_places(columns: Sequence[list[Any]], size: int) -> list[int]:
-    """Return where each combination of values in the columns comes first, rising."""
+    """Return where each combination of values in the columns comes first, rising.
+
+    What is absent counts as None, which is what is given for it.
+    """
+    columns = [_without_absent(values) for values in columns]
     if not all(map(_is_plain, columns)):
         order, starts = places_by_value(columns, size)
         firsts: list[int] = order[starts[:-1]].tolist()
@@ -113,6 +117,12 @@ def first_places(columns: Sequence[list[Any]], size: int) -> list[int]:
     items = columns[0] if len(columns) == 1 else list(zip(*columns, strict=True))
     # Of equal ones the last that is entered stays.
     return sorted(dict(zip(reversed(items), range(size - 1, -1, -1), strict=True)).values())
+
+
+def _without_absent(values: list[Any]) -> list[Any]:
+    if type(ABSENT) not in set(map(type, values)):
+        return values
+    return [None if value is ABSENT else value for value in values]
 
 
 def _is_plain(values: list[Any]) -> bool:

@@ -22,6 +22,7 @@ from memdb.query._evaluate import no_aggregate
 from memdb.query._fields import Field
 from memdb.query._functions import QueryShape
 from memdb.query._paths import is_open, members_of, resolve_path
+from memdb.query._rewriting import rewritten
 from memdb.query._row import is_slot_name
 from memdb.query._values import Value
 from memdb.serializers import Shape
@@ -90,10 +91,23 @@ class Join:
             return GenericAlias(tuple, (inside, ...))
         return inside if self.is_inner or inside is Any else inside | None
 
-    def __repr__(self) -> str:
-        left = "its identity" if self.left is None else repr(self.left)
+    def left_shown(self, slots: Sequence[str]) -> str:
+        """Return what is looked up, for a person.
+
+        Args:
+            slots: What the slots of the rows are called.
+        """
+        if self.left is None:
+            return "the identity"
+        if not self.place:
+            return repr(self.left)
+        slot = slots[self.place]
+        return repr(rewritten(self.left, lambda field: Field((slot, *field._path))))
+
+    def shown(self, slots: Sequence[str]) -> str:
+        """Return the join for a person; see `left_shown`."""
         right = "identity" if self.match is None else repr(self.match)
-        return f"{self.slot} by {left} = {right} of {self.store.name!r}"
+        return f"{self.slot} by {self.left_shown(slots)} = {right} of {self.store.name!r}"
 
 
 def each_join(joins: Sequence[Join]) -> Iterator[Join]:

@@ -200,7 +200,7 @@ class JoinedQuery(QueryBuilder[Any], Generic[*Ts]):
         )
 
     def __repr__(self) -> str:
-        joins = "".join([f" join {join!r}" for join in self._store.joins])
+        joins = "".join([f" join {join.shown(self._store.names)}" for join in self._store.joins])
         rest = super().__repr__().removeprefix(f"<Query of {self._store.name!r}")
         return f"<{self._store.left!r}{joins}{rest}"
 

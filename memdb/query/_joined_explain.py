@@ -10,11 +10,9 @@ from typing import TYPE_CHECKING, Any
 from memdb.query._conditions import conjuncts, has_callback
 from memdb.query._explain import explain
 from memdb.query._explanation import JoinAccess, JoinedExplanation
-from memdb.query._fields import Field
 from memdb.query._join import Join, each_join, stores_in
 from memdb.query._join_access import Access, access_of, suggestion
 from memdb.query._joined_plans import join_plan
-from memdb.query._rewriting import rewritten
 
 if TYPE_CHECKING:
     from memdb.query._joined import JoinedQuery
@@ -86,14 +84,14 @@ def _reason(query: JoinedQuery[*tuple[Any, ...]]) -> str | None:
 
 def _accesses(left: Any, joins: Sequence[Join]) -> Iterator[JoinAccess]:
     stores = [left, *[join.store for join in joins]]
-    slots = ["", *[join.slot for join in joins]]
+    slots = ("", *[join.slot for join in joins])
     for join in joins:
         access = access_of(join, stores[join.place])
         condition = join.right._condition
         nested = join.nested
         yield JoinAccess(
             slot=join.slot,
-            source=_shown(join, access, slots[join.place]),
+            source=_shown(join, access, join.left_shown(slots)),
             kind=f"{'inner' if join.is_inner else 'left'}{', many' if join.is_many else ''}",
             filters=() if condition is None else tuple(map(repr, conjuncts(condition))),
             order=tuple(map(repr, join.right._order)),
@@ -102,12 +100,8 @@ def _accesses(left: Any, joins: Sequence[Join]) -> Iterator[JoinAccess]:
         )
 
 
-def _shown(join: Join, access: Access, slot: str) -> str:
+def _shown(join: Join, access: Access, key: str) -> str:
     name = join.store.name
-    key = "the identity"
-    if join.left is not None:
-        left = join.left
-        key = repr(rewritten(left, lambda f: Field((slot, *f._path))) if slot else left)
     if access.way == "number":
         return f"identity of {name!r} for {key}"
     if access.way == "key":

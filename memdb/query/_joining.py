@@ -16,6 +16,7 @@ from memdb.query._compiler import compile_condition
 from memdb.query._conditions import Expression, any_of
 from memdb.query._fitting import NO_MATCH, holds
 from memdb.query._join import COLLECTIONS, OPEN_COLLECTIONS, Form, Join, stores_in
+from memdb.query._join_access import access_of
 from memdb.query._ordering import in_order
 from memdb.query._paging import rows_after
 from memdb.query._reading import column
@@ -236,7 +237,9 @@ class _Rights:
             return reading.rows(join.right)
         if join.form == "equal":
             return reading.rows(join.right, join.match.in_(distinct))
-        if join.form == "elements" and len(distinct) <= _FEW:
+        # Without such an index a value may be an identity itself, whatever its annotation says.
+        is_set = access_of(join, self._left).way == "set"
+        if join.form == "elements" and is_set and len(distinct) <= _FEW:
             return reading.rows(join.right, any_of([join.match.contains(k) for k in distinct]))
         return reading.rows(join.right)
 

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import islice
+from types import NoneType
 from typing import TYPE_CHECKING, Any, Final, Literal
+from uuid import UUID
 
 from memdb.indexes import SURE, are_sure, is_sure, is_usual
 from memdb.query._choice import MOST_WAYS, Choice, branch_at, ways_of
@@ -53,6 +55,7 @@ What = Literal["rows", "count"]
 Lines = list[Any]
 
 _BUILTINS: Final = frozenset({int, str, float, bytes})
+_TEXTS: Final[frozenset[Any]] = frozenset({str, bytes, UUID, NoneType})
 
 # What says that the general way must answer. KeyError and IndexError are among them: a record that
 # is not in the cache, an index in the middle of a change.
@@ -367,7 +370,7 @@ class PlanWriter:
         elif isinstance(seed, Equal):
             # What a range is looked up by is looked at there.
             for each, path in zip(operands, seed.index.asked, strict=True):
-                if each.source[0] == "p":
+                if each.source[0] == "p" and not self._is_text(path):
                     usual, kind = self._usual(path), f"type({each.source})"
                     test = f"{kind} is not {usual} and {kind} not in SURE"
                     tests.append(f"{test} and not is_sure({each.source})")
@@ -375,6 +378,12 @@ class PlanWriter:
             check = "all(map(is_usual, {}))" if isinstance(seed, Among) else "is_usual({})"
             tests += [f"not {check.format(each.source)}" for each in operands]
         return [f"if {' or '.join(tests)}:", ["raise Misfit"]] if tests else []
+
+    def _is_text(self, path: Path) -> bool:
+        """Whether a field of the records is certain to be what no value of NumPy's equals."""
+        if not self._store.decoding.is_typed:
+            return False
+        return _TEXTS.issuperset(resolve_path(path, self._store.query_shape)[-1].members)
 
     def _usual(self, path: Path) -> str:
         """Return the name of the type that a field is usually compared with, to be asked first."""

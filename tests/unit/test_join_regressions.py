@@ -150,6 +150,47 @@ def test_constant_that_equals_the_identity_of_another_type(db: memdb.Database) -
     assert 1 == lefts.where(F.ref == 1).join(rights, on=F.ref, how="inner").count()
 
 
+@dataclass
+class Listed:
+    ids: frozenset[int]
+    id: int = 0
+
+
+def test_identity_where_a_collection_of_them_is_annotated(db: memdb.Database) -> None:
+    """One that stood for itself was found only when all rights were looked at."""
+    lefts, rights = db.collection("left"), db.collection(Listed, name="right")
+    lefts.insert_many([{}, {}])
+    alone: Any = 1
+    rights.insert_many([Listed(alone), *(Listed(frozenset({9})) for _ in range(9))])
+    query = lefts.where().join_many(rights, back=F.ids)
+
+    for _ in range(3):
+        assert [[1], []] == [[each.id for each in row.rights] for row in query]
+    with db.transaction():
+        lefts.insert({})
+        assert [[1], [], []] == [[each.id for each in row.rights] for row in query]
+
+
+@dataclass
+class Anonymous:
+    n: int
+
+
+def test_values_that_equal_an_identity_hide_none(tmp_path: Path) -> None:
+    """Of 1.0, True and 1 only the first was looked up, until all records had been read."""
+    path = tmp_path / "a.memdb"
+    with memdb.open(path) as db:
+        db.collection(Anonymous, name="right").insert_many([Anonymous(n) for n in range(12)])
+        db.collection("left").insert_many(
+            [{"ids": {1.0, 3, 9}}, {"ids": {1}}, {"ids": [True, 1, 7]}, {"ids": [1.0, True]}]
+        )
+    with memdb.open(path) as db:
+        rights = db.collection(Anonymous, name="right")
+        query = db.collection("left").where().join_many(rights, on=F.ids)
+        for _ in range(2):
+            assert [[2, 8], [0], [0, 6], []] == [[each.n for each in row.rights] for row in query]
+
+
 def test_set_index_and_tuples_that_are_keys(db: memdb.Database) -> None:
     """A tuple that is the left's key is one thing, which an index of its elements has not."""
     lefts = db.collection("left", key="code")

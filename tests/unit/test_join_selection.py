@@ -196,6 +196,15 @@ class TestDistinct:
             F.customer.name
         ).distinct().all()
 
+    def test_none_and_nothing_are_one_value(self, query: Any) -> None:
+        """None, and what is not there, are given as None: once."""
+        countries = query.values(F.customer.country_id)
+
+        assert [1, 1, None, None, None] == countries.all()
+        assert [1, None] == countries.distinct().all()
+        assert 2 == countries.distinct().count()
+        assert [(1,), (None,)] == query.select(F.customer.country_id).distinct().all()
+
     def test_tuples(self, query: Any) -> None:
         """Tuples of values of several slots."""
         assert [("EU", 2), ("EU", 1), ("US", 1), (None, 0)] == query.select(

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import memdb
-from memdb import ColumnIndex, F, HashIndex, SetIndex, SortedIndex, count_
+from memdb import ColumnIndex, F, HashIndex, P, SetIndex, SortedIndex, count_
 from memdb.errors import IndexKeyError, QueryError
 from memdb.indexes import (
     Bounds,
@@ -325,6 +325,31 @@ def test_odd_operands(form: str, indexes: str) -> None:
                     prepared = rows.where(expression(with_parameter)).prepare()
                     assert expected == [number_of(record) for record in prepared(x=given)]
                     assert len(expected) == prepared.count(x=given)
+
+
+@dataclass
+class Text:
+    a: str | None
+    b: int = 1
+    id: int = 0
+
+
+@pytest.mark.parametrize("indexes", ["hash", "unique"])
+def test_texts(indexes: str) -> None:
+    """Nothing of NumPy's but its texts equals a text, until a value is none."""
+    with memdb.open(None) as db:
+        rows = db.collection(Text, indexes=INDEXES[indexes])
+        rows.insert_many(map(Text, ["x", "2020-01-01", "5", "", None]))
+        prepared, among = (rows.where(each).prepare() for each in (F.a == P.x, F.a.in_(P.x)))
+        for others in ([], [Text(0.1)], [Text(np.float32(0.5))]):  # type: ignore[arg-type]
+            rows.insert_many(others)
+            kept = list(rows.items())
+            for operand in [*SCALARS, np.void(b"x"), 0.1, "x"]:
+                condition = Test("==", A, (Constant(operand),))
+                expected = [number for number, row in kept if naive.matches(condition, row)]
+
+                assert expected == [row.id for row in prepared(x=operand)], operand
+                assert expected == [row.id for row in among(x=[operand])], operand
 
 
 def test_an_index_of_numbers_of_numpy(db: memdb.Database) -> None:
