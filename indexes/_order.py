@@ -280,8 +280,8 @@ def family_name(value: Any) -> str:
 def bounds(operator: str, operand: Any) -> Bounds | None:
     """Return the interval with every value for which Python's own comparison is true.
 
-    Comparisons stay within a family: `<` finds no None, no NaN and no value of another one. What
-    classes of the user's own say of values of other classes is not looked at.
+    Comparisons stay within a family: `<` finds no None, no NaN and no value of another one. That
+    values compare otherwise is looked at where they become keys, see `memdb.indexes._odd`.
 
     Args:
         operator: One of `< <= > >= == between startswith`.

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn, TypeAlias
 from uuid import UUID
 
 from memdb.errors import QueryError, shown
-from memdb.indexes import is_sure
+from memdb.indexes import are_sure, is_sure
 from memdb.query._fitting import Members, members
 
 if TYPE_CHECKING:
@@ -406,8 +406,10 @@ def _take_operand(operator: str, operand: Any, constants: list[Any], depth: int)
     if operator == "in":
         among = members(operand)
         constants.append(among)
-        # Nothing is among no values, which needs no look at any record.
-        return "empty" if not operand else "odd" if type(among) is Members else None
+        if not operand:
+            # Nothing is among no values, which needs no look at any record.
+            return "empty"
+        return "odd" if type(among) is Members and not are_sure(operand) else None
     if operator == "matches":
         constants.append(operand.search)
         return None

@@ -8,6 +8,8 @@ Meaning of a comparison, the same everywhere:
   not match. It never raises.
 - `!=` is the opposite of `==`, and `~` the opposite of whatever it stands before: each record
   matches exactly one of `c` and `~c`. So `~(F.age < 18)` also finds the records without an age.
+- What a comparison gives counts by its truth value. What has none does not match, as an array of
+  NumPy's that has not exactly one element. Indexes follow: see `memdb.indexes._odd`.
 - A dict is looked into by key, anything else by attribute; what a number in brackets names is an
   element, or the value of that key in a dict.
 """

@@ -371,7 +371,7 @@ class PlanWriter:
             # What a range is looked up by is looked at there.
             for each, path in zip(operands, seed.index.asked, strict=True):
                 if each.source[0] == "p" and not self._is_text(path):
-                    usual, kind = self._usual(path), f"type({each.source})"
+                    usual, kind = self._usual(path), f"type_of({each.source})"
                     test = f"{kind} is not {usual} and {kind} not in SURE"
                     tests.append(f"{test} and not is_sure({each.source})")
         if odd.tame:

@@ -117,6 +117,8 @@ _NAMES: Final[dict[str, Any]] = {
     "search": _search_of_parameter,
     "SURE": SURE,
     "odd_in": odd_in,
+    # So that a parameter can be named type.
+    "type_of": type,
 }
 
 
@@ -280,7 +282,7 @@ class SourceWriter:
             held = f"v{next(self._variables)}"
             found = f"({held} := {{v}}) in {{0}}"
         # A value of the type of what is looked for is no odd one.
-        is_odd = f"type({held}) is not {{0}}.kind and type({held}) not in SURE"
+        is_odd = f"type_of({held}) is not {{0}}.kind and type_of({held}) not in SURE"
         return f"({found} or {is_odd} and odd_in({held}, {{0}}))"
 
     def _literal(self, place: _Place, operator: str, operand: str) -> str | None:

@@ -90,6 +90,26 @@ assert_type(query.update(age=F.age + 1), int)
 query.update(lambda person: Person(person.first_name))
 assert_type(query.delete(), int)
 
+# Joined ones know what is in each slot.
+left = query.join(cities, on=F.city)
+assert_type(left, memdb.JoinedQuery[Person, City | None])
+inner = query.join(cities.where(F.name == "Rome"), on=F.city, how="inner")
+assert_type(inner, memdb.JoinedQuery[Person, City])
+lists = query.join_many(City, back=F.mayor, where=F.name != "", as_="towns")
+assert_type(lists, memdb.JoinedQuery[Person, tuple[City, ...]])
+chained = inner.join_many(people, on=F.city.people).join(City, on=(F.age, F.at), as_="other")
+assert_type(chained, memdb.JoinedQuery[Person, City, tuple[Person, ...], City | None])
+refined = left.where(F.city.name == "x").order_by("-age").skip(1).limit(2)
+assert_type(refined, memdb.JoinedQuery[Person, City | None])
+person, town = left.one()
+assert_type(person, Person)
+assert_type(town, City | None)
+assert_type([each.name for _, each in inner], list[str])
+assert_type(left.count(), int)
+assert_type(left.exists(), bool)
+assert_type(left.to_dicts(), list[dict[str, Any]])
+assert_type(left.all()[0].city, Any)
+
 # Writing takes the class only.
 assert_type(people.insert(Person("Ann")), int)
 assert_type(people.insert_many(Person(name) for name in "ab"), list[int])
@@ -121,6 +141,9 @@ query.skip("1")  # error: arg-type
 query.order_by(5)  # error: arg-type
 query.update(5)  # error: arg-type
 print(query.first().first_name)  # error: union-attr
+query.join(cities, on=F.city, how="outer")  # error: call-overload
+print(left.one()[1].name)  # error: union-attr
+left.update(age=1)  # error: attr-defined
 memdb.open("people.memdb", "w")  # error: arg-type
 memdb.open(5)  # error: arg-type
 db.collection(Person, cache=1.5)  # error: call-overload
