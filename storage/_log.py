@@ -13,6 +13,7 @@ from typing import Any, Literal
 import numpy as np
 
 from memdb.errors import (
+    ClosedError,
     FailedError,
     MemdbError,
     OpenError,
@@ -158,7 +159,7 @@ class Log(CatalogueLog):
         self._is_shared = self._access == "shared" and file.path is not None
         self.lock = threading.Lock()
         self.sync_lock = threading.Lock()
-        self._flusher = Flusher(self.sync, flush_interval_s, self._lower_limit)
+        self._flusher = Flusher(self._sync_behind, flush_interval_s, self._lower_limit)
         self._is_closing = False
         self.recovery: Recovery | None = None
         self.gate: object | None = None
@@ -622,6 +623,15 @@ class Log(CatalogueLog):
         except OSError as error:
             raise self._fail(error) from error
         return failure
+
+    def _sync_behind(self) -> None:
+        """Sync in the background."""
+        try:
+            self.sync()
+        except ClosedError:
+            # close() has begun meanwhile, and syncs everything itself.
+            if not self._is_closing:
+                raise
 
     def sync_to(self, end: int) -> None:
         """Return once every byte before ``end`` survives power loss.
