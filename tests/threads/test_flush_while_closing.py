@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,14 +19,14 @@ def test_flush_that_begins_while_closing(
     db = memdb.open(path, durability=durability, flush_interval=60.0)
     db.collection("notes").insert({"text": "kept"})
     flusher = db._engine.log._flusher
-    stop = flusher.stop
+    stop = type(flusher).stop
 
-    def flush_then_stop() -> None:
+    def flush_then_stop(self: Any) -> None:
         # The gate is shut already, and the flusher has not been told to stop.
-        flusher.run_once()
-        stop()
+        self.run_once()
+        stop(self)
 
-    monkeypatch.setattr(flusher, "stop", flush_then_stop)
+    monkeypatch.setattr(type(flusher), "stop", flush_then_stop)
     db.close()
 
     with memdb.open(path) as again:
