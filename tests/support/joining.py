@@ -392,8 +392,6 @@ class Drawing:
             return None
         table, ref = chance.choice(found)
         holds = "no" if ref.kind == "one" else "yes"
-        if ref.kind == "tuple" or (ref.kind == "one" and ref.pool == "pair"):
-            holds = "either"
         if table.is_dict:
             holds = "open"
         value: Value = Path((ref.name,))

@@ -60,9 +60,8 @@ class Join:
         other: With "pair" that of the right.
         is_many: Whether there is a tuple of rights.
         is_inner: Whether lefts without a right are dropped.
-        holds: With "back" whether the value is a collection of identities: "no", "yes", or
-            "either" for tuples, which may be one, by its annotation; "open" without one, when
-            lists and sets are.
+        holds: With "back" whether the value is a collection of identities, by its annotation:
+            "no" or "yes"; "open" without one, when lists and sets are.
     """
 
     slot: str
@@ -298,7 +297,7 @@ def _named(value: Any, join: Join) -> list[Any]:
         return [*value] if isinstance(value, list | set) else [value]
     if join.holds == "no" or not isinstance(value, list | tuple | set | frozenset):
         return [value]
-    return [value, *value] if join.holds == "either" else [*value]
+    return [*value]
 
 
 def is_same(one: Any, other: Any) -> bool:
