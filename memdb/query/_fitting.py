@@ -27,24 +27,10 @@ def is_in(value: Any, values: Iterable[Any]) -> bool:
     return any(holds(operator.eq, value, other) for other in values)
 
 
-class Hashed(frozenset[Any]):
-    """Find by hash.
-
-    Attributes:
-        kind: The type of all values, if it is one whose values are all sure.
-    """
-
-    __slots__ = ("kind",)
-
-    kind: type | None
-
-
 class Members:
     """Find by `==` alone."""
 
     __slots__ = ("_values",)
-
-    kind = None
 
     def __init__(self, values: list[Any]) -> None:
         self._values = values
@@ -53,23 +39,20 @@ class Members:
         return is_in(value, self._values)
 
 
-def members(values: list[Any]) -> Hashed | Members:
+def members(values: list[Any]) -> frozenset[Any] | Members:
     """Return the values of `in_` so that Python's `in` agrees with `==`, of values that are sure.
 
     A NaN equals nothing, though `in` would find it by its identity. Values without a hash, or whose
     hash says nothing of what they equal, are compared one by one.
     """
     try:
-        found = Hashed([value for value in values if value == value])
+        found = frozenset([value for value in values if value == value])
     except NO_MATCH:
         return Members(values)
-    types = set(map(type, found))
-    if not types <= SURE and not are_sure(found):
-        return Members(values)
-    found.kind = types.pop() if len(types) == 1 and types <= SURE else None
-    return found
+    is_known = SURE.issuperset(map(type, found)) or are_sure(found)
+    return found if is_known else Members(values)
 
 
-def odd_in(value: Any, values: Hashed | Members) -> bool:
+def odd_in(value: Any, values: frozenset[Any] | Members) -> bool:
     """Whether a value that was not found by its hash equals one of them all the same."""
-    return type(values) is Hashed and not is_sure(value) and is_in(value, values)
+    return type(values) is frozenset and not is_sure(value) and is_in(value, values)

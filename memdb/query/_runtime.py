@@ -25,7 +25,6 @@ from memdb.indexes._order import (
     bounds,
 )
 from memdb.indexes._sequel import EVERYTHING
-from memdb.query._fitting import Hashed
 from memdb.query._seeds import After, Range
 from memdb.serializers._build import is_plain_name
 from memdb.storage import Array
@@ -265,7 +264,7 @@ def keys_among(values: Any) -> Any:
         QueryError: They are a text or no collection.
         TypeError: One has no hash, so that it has to be compared.
     """
-    if type(values) is Hashed:
+    if type(values) is frozenset:
         return values
     if isinstance(values, str | bytes):
         raise QueryError("in_() takes a collection of values, not a text.")

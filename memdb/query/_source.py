@@ -36,7 +36,7 @@ from memdb.query._conditions import (
 )
 from memdb.query._evaluate import item, no_aggregate, step
 from memdb.query._fields import Field
-from memdb.query._fitting import Hashed, Members, members, odd_in
+from memdb.query._fitting import Members, members, odd_in
 from memdb.query._functions import functions_of
 from memdb.query._parameters import (
     Case,
@@ -96,7 +96,7 @@ class _Place(NamedTuple):
     members: tuple[Any, ...] = (Any,)
 
 
-def _members_of_parameter(values: Any, name: str) -> Hashed | Members:
+def _members_of_parameter(values: Any, name: str) -> frozenset[Any] | Members:
     return members(members_given(values, name))
 
 
@@ -281,9 +281,7 @@ class SourceWriter:
         if not held.isidentifier():
             held = f"v{next(self._variables)}"
             found = f"({held} := {{v}}) in {{0}}"
-        # A value of the type of what is looked for is no odd one.
-        is_odd = f"type_of({held}) is not {{0}}.kind and type_of({held}) not in SURE"
-        return f"({found} or {is_odd} and odd_in({held}, {{0}}))"
+        return f"({found} or type_of({held}) not in SURE and odd_in({held}, {{0}}))"
 
     def _literal(self, place: _Place, operator: str, operand: str) -> str | None:
         """Return a shorter source for an equality with None, True or False, if there is one."""

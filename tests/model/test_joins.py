@@ -424,7 +424,7 @@ class JoinMachine(RuleBasedStateMachine):
 def test_joins_are_equal_to_a_naive_evaluation() -> None:
     """Whatever was done in whatever order, each question has the answer of plain loops."""
     run_state_machine_as_test(
-        JoinMachine, settings=settings(max_examples=60, stateful_step_count=12)
+        JoinMachine, settings=settings(max_examples=40, stateful_step_count=12)
     )
 
 
@@ -438,7 +438,7 @@ def test_joins_are_equal_to_a_naive_evaluation_for_long() -> None:
 
 
 @given(seed=st.integers(0, 2**32))
-@settings(max_examples=60)
+@settings(max_examples=40)
 def test_the_same_answer_with_any_indexes(seed: int) -> None:
     """With each of some sets of indexes, and with none, the answer is that of plain loops."""
     check_with_indexes(random.Random(seed), questions=4)
@@ -597,15 +597,14 @@ def _ids(found: Any) -> Any:
     return [each.id for each in found] if isinstance(found, tuple) else found.id
 
 
-@pytest.mark.parametrize("cache", ["all", "none", 50])
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize(("seed", "cache"), [(0, "all"), (1, "all"), (0, "none"), (1, 50)])
 def test_many_records(seed: int, cache: Any) -> None:
     """Among some thousand records, changed a few or many at a time, with and without indexes."""
     chance = random.Random(seed)
     with memdb.open(None) as db:
         crowd = Crowd(db, chance, cache)
         for cls in (Left, Right, Left):
-            crowd.insert(cls, 900)
+            crowd.insert(cls, 900 if cache == "all" else 400)
         crowd.check()
         for index in (
             memdb.HashIndex("ref"),

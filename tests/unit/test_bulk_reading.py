@@ -596,6 +596,26 @@ def test_what_is_never_typed(each: memdb.Database) -> None:
     }
 
 
+def test_native_until_a_record_is_not(each: memdb.Database) -> None:
+    """Dicts are native until one has a value that the serializer has not itself, told once."""
+    notes, shared = each.collection("notes"), each.collection("shared", cloner="share")
+    notes.insert_many([{"a": 1, "b": ["x", None, {"c": 0.5}]}] * 3)
+    store, noted = store_of(notes), Noted(store_of(notes))
+    is_fast = serializer_of(each) in FAST
+    assert len(list(notes)) == 3
+    assert (store.decoding.is_native, store.decoding.is_typed) == (is_fast, False)
+    assert not store_of(shared).decoding.is_native
+    assert not store_of(each.collection(Person)).decoding.is_native
+
+    notes.insert_many([{"a": np.int64(1)}, {"b": np.float32(1)}])
+    assert store.decoding.is_native is is_fast
+    assert notes[4] == {"a": 1, "id": 4}
+    assert notes[5] == {"b": 1, "id": 5}
+
+    assert not store.decoding.is_native
+    assert len(noted.calls) == int(is_fast)
+
+
 def test_damaged_bytes_leave_it_as_it_is(db: memdb.Database) -> None:
     """What is no record says nothing of the others."""
     collection = db.collection(Robot)

@@ -78,8 +78,7 @@ class TestSource:
             (
                 F.name.in_(["a"]),
                 "r.name in c0",
-                "((v0 := r.name) in c0 or type_of(v0) is not c0.kind and type_of(v0) not in SURE"
-                " and odd_in(v0, c0))",
+                "((v0 := r.name) in c0 or type_of(v0) not in SURE and odd_in(v0, c0))",
             ),
             (F.name.matches("a"), "c0(r.name) is not None", None),
             (F.name.endswith("a"), "r.name.endswith(c0)", None),
