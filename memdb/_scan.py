@@ -210,6 +210,17 @@ def matching(
     return (row for part in parts for row in zip(*part, strict=True) if matches(row[1]))
 
 
+def matching_records(store: Records, condition: Condition) -> list[Any]:
+    """Return the records that match, without what else `matching` tells of each."""
+    if condition.needs_copy:
+        return [record for _, record, _ in matching(store, condition)]
+    found: list[Any] = []
+    for part in scan(store, _narrowed(store, condition)):
+        is_all = condition.matches_all
+        found += part.records if is_all else filter(condition.matches, part.records)
+    return found
+
+
 def _narrowed(store: Records, condition: Condition) -> Snapshot:
     """Return a snapshot that has every record that matches; few others where an index helps."""
     engine = store.engine

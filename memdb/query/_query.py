@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator
 from itertools import islice
 from operator import attrgetter
@@ -526,7 +527,12 @@ class Query(QueryBuilder[T]):
     def _matching(self) -> list[Row]:
         """Return the rows that match, and are behind the cursor, in default order."""
         query = self._resolved()
-        rows = list(_scan.matching(query._store, query._compiled()))
+        condition = query._compiled()
+        # Not while a callable of the user's runs. The collector would look at all records for
+        # every few thousand rows: 1.1 s of 1.2 for 280,000.
+        pause = contextlib.nullcontext if condition.needs_copy else _scan.collector_paused
+        with pause():
+            rows = list(_scan.matching(query._store, condition))
         if query._cursor is not None:
             rows = rows_after(rows, query._cursor, query._order, query._store)
         return rows
@@ -608,11 +614,9 @@ class Query(QueryBuilder[T]):
         return query
 
     def _found(self) -> list[Any]:
-        """Return the records that match, in default order; they are not to be changed."""
-        records = None
-        if self._cursor is None:
-            records = answer(self._store, self._condition, (), "rows")
-        return [row[1] for row in self._matching()] if records is None else records
+        """Return the records that match, in default order, without a cursor; do not change them."""
+        records = answer(self._store, self._condition, (), "rows")
+        return _scan.matching_records(self._store, self._compiled()) if records is None else records
 
     def _rows(self) -> list[Row]:
         """Return the rows that are asked for, in order."""
