@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from array import array
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 _PART_SLOTS = 65_536
 _WORTH_A_ROW = 64
+_time = itemgetter(1)
 
 
 class PointerMap:
@@ -89,13 +91,21 @@ class PointerMap:
         """Return when the version was committed, to a millisecond, in nanoseconds."""
         return self.time_runs[self._run_of(slot)][1]
 
+    def slot_at(self, time: int) -> int:
+        """Return the last slot of the time runs that began by a time, 0 for none.
+
+        Microseconds are compared: a time that `time_of` gave may have lost the rest.
+        """
+        later = bisect_right(self.time_runs, time // 1000 * 1000 + 999, key=_time)
+        return self.time_runs[later][0] - 1 if later < len(self.time_runs) else len(self)
+
     def runs(self, first_slot: int) -> Array:
         """Return the time runs from ``first_slot`` on, (n,) PAIR_DTYPE.
 
         The first one starts at ``first_slot``.
         """
         runs = np.array(self.time_runs[self._run_of(first_slot) :], PAIR_DTYPE)
-        runs["key"][0] = first_slot
+        runs["key"][:1] = first_slot
         return runs
 
     def parts(self, data: mmap.mmap, start: int, stop: int) -> Iterator[tuple[int, Array]]:
