@@ -124,19 +124,23 @@ class Refreshing:
         return made
 
     def _surely(self, take: Callable[[], None], show: Callable[[], None]) -> None:
-        """Take something in and show it; should an interrupt (Ctrl-C) come, all or nothing.
+        """Take something in and show it, all of it though an interrupt (Ctrl-C) comes.
 
         The log's lock is held. Meanwhile, whoever looks up a record looks again under that lock.
+
+        Args:
+            take, show: Each can be done again wherever it was left.
         """
-        self._engine.is_publishing = True
         try:
+            self._engine.is_publishing = True
             take()
             show()
-        except BaseException as error:
-            if isinstance(error, Exception):
-                self._engine.is_publishing = False
-            else:
-                show()
+        except Exception:
+            self._engine.is_publishing = False
+            raise
+        except BaseException:
+            take()
+            show()
             raise
 
     def _finish(self) -> None:

@@ -11,7 +11,7 @@ from memdb._members import Member
 from memdb._reference_checks import follow, present_identities
 from memdb._scan import present, take_snapshot
 from memdb._transaction import DELETED, TransactionScope, Written
-from memdb.errors import DamageError, EncodeError
+from memdb.errors import DamageError, DecodeError, EncodeError
 from memdb.storage import Kind, Moved, empty_pointers
 
 
@@ -133,18 +133,53 @@ class Store(Insertion):
                     is_as_before = self.slot_of(number) == state.slot
                 else:
                     is_as_before = change.payload is old
-                if not is_as_before:
-                    return None
-                transaction.write(self, number, Written(payload, member, claims, is_marked))
-            return True
-
-        def action() -> bool | None:
-            if self.identities.find(number) != state.slot:
+                if is_as_before:
+                    transaction.write(self, number, Written(payload, member, claims, is_marked))
+                    return True
+            if change is not None:
                 return None
-            self.commit_one(number, payload, member, Kind.UPDATED, claims, is_marked)
-            return True
+        else:
 
-        return self.autocommit(action, [record])
+            def action() -> bool:
+                if self.identities.find(number) != state.slot:
+                    return False
+                self.commit_one(number, payload, member, Kind.UPDATED, claims, is_marked)
+                return True
+
+            if self.autocommit(action, [record]):
+                return True
+        again = self._moved(state)
+        return None if again is None else self.replace(again, record, member, is_marked)
+
+    def _moved(self, state: Current) -> Current | None:
+        """Return a state by its slot in the present file, None if the record was changed since.
+
+        A compaction gives every version another slot, and nothing else: who began a change
+        before it must not be told that somebody else has changed the record.
+        """
+        log = self.engine.log
+        if not 0 < state.slot < log.first_slot:
+            return None
+        while True:
+            slot = self.slot_of(state.number)
+            if not slot:
+                return None
+            try:
+                _, writer, _, payload = log.read(slot)
+            except Moved:
+                continue
+            except DamageError:
+                return None
+            break
+        is_same = (writer, payload) == (state.writer, state.payload)
+        if not is_same and isinstance(state.writer, int) and self.decoding.is_old(state.writer):
+            # The compaction brings old forms up to date.
+            try:
+                record = self.decoding.decode(state.writer, state.payload, state.number)
+                is_same = self.member_of(record).codec.encode(record) == payload
+            except (DecodeError, EncodeError):
+                return None
+        return state._replace(slot=slot, writer=writer, payload=payload) if is_same else None
 
     def rewrite(self, states: list[tuple[int, int, bytes, Member]]) -> int:
         """Write the same records in their present form, as one commit; see `migrate`.

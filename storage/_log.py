@@ -61,7 +61,7 @@ from memdb.storage._creation import (
     refuse_unfinished,
     write_holder,
 )
-from memdb.storage._era import MAX_BASE, Era
+from memdb.storage._era import MAX_BASE, MAX_SLOT, Era
 from memdb.storage._file import File, MapAccess, write_beside
 from memdb.storage._flusher import Flusher
 from memdb.storage._gate import OUT_OF_SPACE, Shut, sync_error, write_error
@@ -326,22 +326,25 @@ class Log(CatalogueLog):
     def move(self, file: File, era: Era, state: LogState) -> None:
         """Go over to another file, whose log goes on where this one's does; `lock` is held.
 
-        What was read from the old one stays readable for whoever keeps its `Era`.
+        What was read from the old one stays readable for whoever keeps its `Era`. It can be done
+        again where an interrupt (Ctrl-C) has left it.
 
         Args:
             file: Is owned by the log from now on; the old one is closed.
             era, state: Of what it holds, with a base from `next_base`.
         """
-        old = self.era
-        kept = [each for each in self._earlier if each() is not None]
-        old_file, stop = self._file, self.next_slot
-        # Invariant: as in take_in, apart from the closing.
-        old.stop = stop
+        old, old_file = self.era, self._file
+        if old is era:
+            return
+        if old.stop == MAX_SLOT:
+            old.stop = self.next_slot
+        kept = [each for each in self._earlier if each() not in (None, old)]
         self._earlier = [weakref.ref(old), *kept]
         self._file = file
         self.path = file.path
         self._start_era(era, state)
-        old_file.close()
+        if old_file is not file:
+            old_file.close()
 
     # -- opening and closing -------------------------------------------------------------
 

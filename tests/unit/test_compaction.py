@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
 import stat
@@ -299,6 +300,138 @@ def test_an_open_transaction_goes_on(tmp_path: Path) -> None:
 
     assert ((100, None, 200), []) == (seen, findings)
     assert (100, None, 200, 300) == found
+
+
+@pytest.mark.parametrize("is_inside", [False, True])
+@pytest.mark.parametrize("way", ["edit", "update", "bulk", "put"])
+def test_a_change_that_began_before_is_no_conflict(
+    tmp_path: Path, way: str, is_inside: bool
+) -> None:
+    """A record that nobody has changed can be changed, though its version has another number."""
+    with memdb.open(tmp_path / "a.memdb") as db:
+        items = db.collection(Item)
+        items.insert_many([Item("a", number) for number in range(10)])
+        items.delete(1)
+        calls = []
+
+        def double(item: Item) -> None:
+            if not calls:
+                run_all(db.compact)
+            calls.append(item.id)
+            item.price *= 2
+
+        with db.transaction() if is_inside else contextlib.nullcontext():
+            if way == "edit":
+                with items.edit(5) as item:
+                    double(item)
+            elif way == "update":
+                items.update(5, double)
+            elif way == "bulk":
+                items.where(price=4).update(double)
+            else:
+                state = items._store.current_state(5, is_replaced=True)
+                run_all(db.compact)
+                member = items._store.members.find(Item)
+                assert member is not None
+                assert items._store.replace(state, Item("a", 8, 5), member)
+                calls.append(5)
+
+        assert [5] == calls
+        assert 8 == items[5].price
+        assert 2 == len(items.history(5))
+        assert [] == db.check()
+
+
+@pytest.mark.parametrize("other", ["update", "delete", "update and back"])
+def test_a_change_by_somebody_else_is_a_conflict(tmp_path: Path, other: str) -> None:
+    """What somebody else has changed since is noticed across a compaction too."""
+    with memdb.open(tmp_path / "a.memdb") as db:
+        items = db.collection(Item)
+        items.insert_many([Item("a", number) for number in range(10)])
+
+        def change() -> None:
+            if other == "delete":
+                items.delete(5)
+            else:
+                items.update(5, price=100)
+
+        with (
+            pytest.raises(memdb.TransactionError)
+            if other != "update and back"
+            else contextlib.nullcontext(),
+            items.edit(5) as item,
+        ):
+            run_all(change)
+            run_all(db.compact)
+            if other == "update and back":
+                # Nothing is lost by this.
+                run_all(lambda: items.update(5, price=4))
+                run_all(db.compact)
+            item.name = "edited"
+        found = items.get(5)
+
+    assert found == {
+        "update": Item("a", 100, 5),
+        "delete": None,
+        "update and back": Item("edited", 4, 5),
+    }.get(other)
+
+
+def test_an_edit_of_a_record_that_is_converted_meanwhile(tmp_path: Path) -> None:
+    """A compaction that writes the record in its present form is no change of it."""
+
+    @dataclass
+    class Old:
+        name: str
+        id: int = 0
+
+    @dataclass
+    class New:
+        name: str
+        size: int = 5
+        id: int = 0
+
+    path = tmp_path / "a.memdb"
+    with memdb.open(path) as db:
+        db.collection(Old, name="things").insert_many([Old("a"), Old("b")])
+    with memdb.open(path) as db:
+        things = db.collection(New, name="things")
+        with things.edit(1) as thing:
+            db.compact()
+            thing.size = 7
+        with pytest.raises(memdb.TransactionError), things.edit(2) as thing:
+            things.update(2, size=8)
+            db.compact()
+            thing.size = 9
+        found = list(things)
+
+    assert [New("a", 7, 1), New("b", 8, 2)] == found
+
+
+def test_a_migration_goes_on_over_compactions(tmp_path: Path) -> None:
+    """Compactions in the middle of a migration bring the rest up to date themselves."""
+
+    @dataclass
+    class New:
+        name: str
+        size: int = 5
+        id: int = 0
+
+    path = tmp_path / "a.memdb"
+    with memdb.open(path, serializer="json") as db:
+        db.collection("things").insert_many([{"name": "a"}])
+        db.collection(Item, name="items").insert_many([Item("a", n) for n in range(3000)])
+    with memdb.open(path) as db:
+        items = db.collection(Item, name="items")
+        result = db.migrate(progress=lambda done, total: db.compact())
+        schema = memdb.schema(db).collections["items"]
+        again = db.migrate().collections["items"]
+        found = [item.price for item in items]
+
+    assert result.is_complete
+    assert 3000 == result.collections["items"].old
+    assert (0, list(range(3000))) == (again.old, found)
+    assert {"json": 0, "binary": 3000} == {form.serializer: form.records for form in schema.forms}
 
 
 def test_views_and_readers_go_on(tmp_path: Path) -> None:
