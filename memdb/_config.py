@@ -109,7 +109,7 @@ class Config:
             open: no.
         refresh: When a reader (`mode="r"`) takes in what was committed since: `"manual"`, at
             each `Database.refresh` alone; or seconds, above 0 and at most 86400, between two
-            refreshes in the background. Effect: what queries see. Cost: 20 us a refresh and 5 us
+            refreshes in the background. Effect: what queries see. Cost: 20 us a refresh and 1 us
             a commit, in a thread of the reader's. Risk: with seconds, two queries one after the
             other may see different commits. Default: `"manual"`. While open: no.
         key: 32 random bytes that open an encrypted database, or a function without arguments that

@@ -420,7 +420,7 @@ class Database:
             After each of these, what was read before stays as it was, and a later refresh may
             succeed.
 
-        Cost: 20 us when there is nothing new, and 5 us a commit. After a compaction as `open`.
+        Cost: 20 us when there is nothing new, and 1 us a commit. After a compaction as `open`.
         """
         engine = self._engine
         engine.log.raise_if_closed()

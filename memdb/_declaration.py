@@ -106,13 +106,13 @@ class Declaration:
         return cls(cls=record_class, name=name, **settings)
 
     @classmethod
-    def plain(cls, cls_or_name: Any, *, name: str | None = None) -> Declaration:
-        """Return the declaration that class or name alone make.
+    def asked(cls, cls_or_name: Any, **settings: Any) -> Declaration:
+        """Return the declaration that these arguments make, where nothing is said of the others.
 
         The errors are those of `of`.
         """
-        settings = {field.name: None for field in fields(cls) if field.name not in ("cls", "name")}
-        return cls.of(cls_or_name, name=name, **{**settings, "indexes": ()})
+        names = [field.name for field in fields(cls) if field.name != "cls"]
+        return cls.of(cls_or_name, **{**dict.fromkeys(names), "indexes": (), **settings})
 
     def refuse_another(self, other: Declaration) -> None:
         """Raise if somebody asks for the same collection in another way.

@@ -80,22 +80,28 @@ class Refreshing:
             log.raise_if_failed()
             with self.lock:
                 if isinstance(found, Growth):
-                    self._grow(found)
+                    is_new |= self._grow(found)
                 else:
                     self._move(found)
                     length = follower.length()
-            is_new = True
+                    is_new = True
         return is_new
 
     # -- making it visible ---------------------------------------------------------------
 
-    def _grow(self, found: Growth) -> None:
-        """Take in more of the same file; `lock` is held."""
-        log = self._engine.log
+    def _grow(self, found: Growth) -> bool:
+        """Take in more of the same file; `lock` is held.
+
+        Returns:
+            Whether there are commits or collections in it, and not only a checkpoint.
+        """
+        engine, log = self._engine, self._engine.log
         with log.lock:
             log.raise_if_closed()
+            before = log.next_slot, engine.collections, engine.writers
             self._adopt(log.catalogue)
             self._surely(lambda: log.take_in(found.data), self._show)
+            return before != (log.next_slot, engine.collections, engine.writers)
 
     def _move(self, found: Replacement) -> None:
         """Go over to another file; `lock` is held."""

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from types import TracebackType, UnionType
-from typing import Any, TypeVar, overload
+from typing import Any, TypeVar, Unpack, overload
 
 from memdb._collection import Collection, KeyedCollection, Version, make_collection
-from memdb._declaration import Declaration
+from memdb._declaration import CollectionSettings, Declaration
 from memdb._engine import Engine
 from memdb._references import connect
 from memdb.errors import ConfigError, shown
@@ -80,24 +82,42 @@ class View:
     @overload
     def collection(self, wanted: Collection[T]) -> Collection[T]: ...
     @overload
-    def collection(self, wanted: type[T], *, name: str | None = None) -> Collection[T]: ...
+    def collection(
+        self, wanted: type[T], *, key: None = None, **settings: Unpack[CollectionSettings]
+    ) -> Collection[T]: ...
     @overload
     def collection(
-        self, wanted: str | UnionType, *, name: str | None = None
+        self, wanted: type[T], *, key: str | Sequence[str], **settings: Unpack[CollectionSettings]
+    ) -> KeyedCollection[T]: ...
+    @overload
+    def collection(
+        self,
+        wanted: str | UnionType,
+        *,
+        key: str | Sequence[str] | None = None,
+        **settings: Unpack[CollectionSettings],
     ) -> Collection[Any]: ...
-    def collection(self, wanted: Any, *, name: str | None = None) -> Collection[Any]:
+    def collection(
+        self,
+        wanted: Any,
+        *,
+        key: str | Sequence[str] | None = None,
+        **settings: Unpack[CollectionSettings],
+    ) -> Collection[Any]:
         """Return a collection as it was.
 
         Args:
-            wanted: A collection of the database; or the class or name that the database was asked
-                with, or will be: key, indexes and everything else are as they are declared there.
-            name: The collection's name, where it is not the class's own.
+            wanted: A collection of the database, which is declared as there; or what
+                `Database.collection` takes.
+            key, settings: As for `Database.collection`. Nothing need be said of a collection that
+                the database was asked for: it is declared as there.
 
         Returns:
             The same object each time.
 
         Raises:
-            ConfigError: It is a collection of another database, or was asked for in another way.
+            ConfigError: It is a collection of another database, or the database was asked for it
+                in another way.
             RecordTypeError: The class is no record class.
             ClosedError: View or database are closed.
 
@@ -108,18 +128,20 @@ class View:
         if isinstance(wanted, Collection):
             asked = self._declaration_of(wanted)
         else:
-            asked = Declaration.plain(wanted, name=name)
+            asked = Declaration.asked(wanted, key=key, **settings)
         with self._lock:
-            if asked.name not in self._collections:
-                known = self._parent.stores.get(asked.name)
-                declaration = asked if known is None else known.declaration
-                self._refuse_another(declaration, asked, wanted)
-                store = declaration.make_store(self._engine)
-                connect(self._engine, store)
-                self._collections[asked.name] = make_collection(store)
-            collection = self._collections[asked.name]
-            self._refuse_another(collection._store.declaration, asked, wanted)
-            return collection
+            made = self._collections.get(asked.name)
+            store = self._parent.stores.get(asked.name) if made is None else made._store
+            declaration = asked if store is None else store.declaration
+            if isinstance(wanted, str):
+                # The name alone is that of whatever it is.
+                asked = replace(asked, cls=declaration.cls)
+            declaration.refuse_another(asked)
+            if made is None:
+                own = declaration.make_store(self._engine)
+                connect(self._engine, own)
+                made = self._collections[asked.name] = make_collection(own)
+            return made
 
     def _declaration_of(self, collection: Collection[Any]) -> Declaration:
         store = collection._store
@@ -129,12 +151,6 @@ class View:
                 f" database, {self._engine.place}. Give the class or the name."
             )
         return store.declaration
-
-    @staticmethod
-    def _refuse_another(declaration: Declaration, asked: Declaration, wanted: Any) -> None:
-        """Raise ConfigError where a class is wanted and it is another one."""
-        if not isinstance(wanted, str | Collection):
-            declaration.refuse_another(asked)
 
     def collections(self) -> list[str]:
         """Return the names of the collections that had ever had a record, in order of making."""

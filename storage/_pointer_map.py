@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 _PART_SLOTS = 65_536
 _WORTH_A_ROW = 64
-_time = itemgetter(1)
+_first_slot, _time = itemgetter(0), itemgetter(1)
 
 
 class PointerMap:
@@ -117,8 +117,11 @@ class PointerMap:
             spares a cold start the copy of 32 bytes a record; do not keep them.
         """
         slot = start
-        # A list of its own: a writer may add to it meanwhile.
-        for row_slot, offset, count in [*self._rows, (stop, 0, 0)]:
+        # Of the rows that begin before it the last one may reach into it. A list of its own: a
+        # writer may add to it meanwhile.
+        first_row = max(bisect_right(self._rows, start, key=_first_slot) - 1, 0)
+        rows = self._rows[first_row : bisect_left(self._rows, stop, key=_first_slot)]
+        for row_slot, offset, count in [*rows, (stop, 0, 0)]:
             row_start, row_stop = max(row_slot, start), min(row_slot + count, stop)
             if row_start >= row_stop and count:
                 continue

@@ -48,6 +48,7 @@ from memdb.storage._constants import (
 from memdb.storage._file import File, MapAccess
 from memdb.storage._key_slots import Keys, missing_key, unexpected_key
 from memdb.storage._pointer_map import PointerMap
+from memdb.storage._singles import Pieces, take_singles
 
 if TYPE_CHECKING:
     from memdb.storage._cipher import Cipher
@@ -206,6 +207,10 @@ class _Snapshot:
         start = offset - self._start
         return self._data[start : start + size]
 
+    def piece(self, offset: int) -> tuple[bytes, int]:
+        """Return all of it, and where it begins."""
+        return self._data, self._start
+
 
 @dataclass(frozen=True, slots=True)
 class Tail:
@@ -222,14 +227,8 @@ class Tail:
     next_block: int | None
 
 
-class Source(Protocol):
-    """Gives pieces of a file.
-
-    Attributes:
-        length: Where the file ends.
-    """
-
-    length: int
+class Source(Pieces, Protocol):
+    """Gives parts of a file."""
 
     def read(self, offset: int, size: int) -> bytes | memoryview:
         """Return ``size`` bytes from ``offset``, fewer only at the end of the file."""
@@ -245,6 +244,10 @@ class MapReader:
     def read(self, offset: int, size: int) -> memoryview:
         """Return ``size`` bytes from ``offset``, fewer only at the end of the map."""
         return self._view[offset : offset + size]
+
+    def piece(self, offset: int) -> tuple[memoryview, int]:
+        """Return the map."""
+        return self._view, 0
 
 
 class Window:
@@ -272,6 +275,11 @@ class Window:
             self._start, start = offset, 0
             self._data = self._file.read(offset, max(size, self._piece_bytes))
         return self._data[start : start + size]
+
+    def piece(self, offset: int) -> tuple[bytes, int]:
+        """Return what was read at once with the bytes at ``offset``."""
+        self.read(offset, BLOCK_BYTES + POINTER_BYTES)
+        return self._data, self._start
 
 
 def read_header(file: File) -> tuple[int, bool]:
@@ -409,6 +417,7 @@ def walk(file: File, source: Source, state: LogState) -> None:
 
     Cost: O(blocks and their payloads), at most about a checkpoint interval after a crash.
     """
+    take_singles(source, state)
     for header, data in whole_blocks(source, state):
         if header.magic == COMMIT_MAGIC:
             _take_commit(state, header, data)
@@ -422,6 +431,7 @@ def walk(file: File, source: Source, state: LogState) -> None:
         elif header.magic == INDEX_MAGIC:
             state.has_index_behind = True
         state.note(header)
+        take_singles(source, state)
 
 
 def _take_commit(state: LogState, header: BlockHeader, data: bytes | memoryview) -> None:

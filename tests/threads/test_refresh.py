@@ -351,10 +351,12 @@ class TestInterrupts:
             while not is_done:
                 before, turn = turn, turn + 1
                 commit(writer, turn)
+                if is_batch:
+                    with writer.transaction():
+                        writer.collection("notes").clear()
+                        writer.collection("notes").insert_many([{"n": 1}] * 70)
                 if compacts:
                     writer.compact()
-                if is_batch:
-                    writer.collection("notes").insert_many([{"n": 1}] * 70)
                 with contextlib.suppress(Interrupt), interrupted_at(place) as interrupt:
                     reader.refresh()
                 is_done = not interrupt.is_done
