@@ -27,6 +27,9 @@ OPEN_FORMS = ("binary", "msgpack", "json", "struct-msgpack", "sqlite3", "lmdb")
 KEY_FORMS = ("key-binary", "key-struct-msgpack", "key-sqlite3", "key-lmdb")
 
 
+ENCRYPTED_FORMS = ("binary", "encrypted-binary")
+
+
 def open_clean(count: int, rounds: int) -> list[Series]:
     """Time opening to the first get after a clean close, at ``count`` and a quarter of it."""
     return _open(count, rounds, killed=False)
@@ -41,6 +44,11 @@ def open_killed(count: int, rounds: int) -> list[Series]:
 def open_keys(count: int, rounds: int) -> list[Series]:
     """As `open_clean`, with natural keys: from opening to the first record by its key."""
     return _open(count, rounds, killed=False, all_forms=KEY_FORMS)
+
+
+def open_encrypted(count: int, rounds: int) -> list[Series]:
+    """As `open_clean`, of an encrypted file beside a plain one; the cipher is imported before."""
+    return _open(count, rounds, killed=False, all_forms=ENCRYPTED_FORMS)
 
 
 def memory(count: int, rounds: int) -> list[Series]:
@@ -69,6 +77,7 @@ WORKLOADS: dict[str, Callable[[int, int], list[Series]]] = {
     "open_clean": open_clean,
     "open_killed": open_killed,
     "open_keys": open_keys,
+    "open_encrypted": open_encrypted,
     "memory": memory,
 }
 

@@ -14,7 +14,7 @@ from typing import Any
 import orjson
 
 import memdb
-from benchmark.ours import MemdbStore
+from benchmark.ours import SECRET, MemdbStore
 from benchmark.peers.floor import generated_copy
 from benchmark.records import (
     Item,
@@ -50,6 +50,8 @@ def build(folder: str, form: str, count: str, how: str) -> Answer:
 def open_and_get(folder: str, form: str, identity: str) -> Answer:
     """Time from opening to the first record in hand, modules imported before."""
     wanted = key_of(int(identity)) if form.startswith("key-") else int(identity)
+    if form.startswith("encrypted-"):
+        MemdbStore(None, Item, "binary", key=SECRET).close()
     begin = perf_counter_ns()
     store = _make(form, Path(folder))
     record = store.get(wanted)
@@ -110,8 +112,9 @@ def _make(form: str, folder: Path) -> Store:
         from benchmark.peers.lightning import KeyedLmdbStore, LmdbStore
 
         return (KeyedLmdbStore if is_keyed else LmdbStore)(folder / "items.lmdb")
-    serializer = name.removeprefix("struct-")
-    return MemdbStore(folder / "items.memdb", _record_class(form), serializer)
+    settings = {"key": SECRET} if name.startswith("encrypted-") else {}
+    serializer = name.removeprefix("encrypted-").removeprefix("struct-")
+    return MemdbStore(folder / "items.memdb", _record_class(form), serializer, **settings)
 
 
 def _record_class(form: str) -> type[Any]:

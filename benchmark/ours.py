@@ -22,6 +22,11 @@ KEYED_FORMS: dict[str, tuple[type[Any], str]] = {
 }
 
 
+# Of encrypted files.
+ENCRYPTED = ", encrypted"
+SECRET = bytes(range(32))
+
+
 class MemdbStore:
     """A memdb collection; its methods are the collection's own, without a frame between."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from benchmark.ours import FORMS
+from benchmark.ours import ENCRYPTED, FORMS
 from benchmark.timing import Series
 
 _US = 1_000
@@ -41,6 +41,12 @@ def judge(workload: str, found: list[Series]) -> Iterator[Verdict]:
     elif workload.startswith("query_"):
         yield from _queries(workload, found)
         yield from _upkeep(workload, {each.contender: min(each.values) for each in found})
+    if workload == "synced_threads":
+        rate = median["1 thread"] / median["8 threads"]
+        target = "8 threads: at least 3x the rate of one"
+        yield Verdict(workload, target, f"{rate:.2f}x", rate >= 3)
+    if workload in ("encrypted_insert", "open_encrypted"):
+        yield from _encrypted(workload, median)
     if workload == "open_clean":
         yield from _opening(median)
     if workload == "memory":
@@ -77,6 +83,20 @@ def _opening(median: dict[str, float]) -> Iterator[Verdict]:
         times, limit = many_ns / few_ns, many / few
         target = f"{form}: grows no faster than the map ({limit:g}x)"
         yield Verdict("open_clean", target, f"{times:.2f}x", times <= limit)
+
+
+def _encrypted(workload: str, median: dict[str, float]) -> Iterator[Verdict]:
+    for form, value in median.items():
+        encrypted = median.get(
+            form + ENCRYPTED if workload == "encrypted_insert" else f"encrypted-{form}"
+        )
+        if encrypted is None:
+            continue
+        rate = value / encrypted
+        # Opening reads no record: as fast as plain, but for the noise of so short a time.
+        times = 0.6 if workload == "encrypted_insert" else 0.9
+        target = f"{form}: encrypted at least {times:g}x the rate of plain"
+        yield Verdict(workload, target, f"{rate:.2f}x", rate >= times)
 
 
 def _footprint(median: dict[str, float]) -> Iterator[Verdict]:

@@ -16,8 +16,9 @@ import orjson
 
 from benchmark import fresh
 from benchmark.codecs import codec_contenders
+from benchmark.group_commit import thread_contenders
 from benchmark.migration import migration_contenders
-from benchmark.ours import FORMS, KEYED_FORMS, open_store
+from benchmark.ours import ENCRYPTED, FORMS, KEYED_FORMS, SECRET, open_store
 from benchmark.peers.floor import DictContender, SyncLoopContender
 from benchmark.queries import concurrent, upkeep
 from benchmark.queries import rounds as query_rounds
@@ -102,6 +103,24 @@ def _beside_peers(count: int) -> list[Contender]:
 def _insert_many(count: int) -> list[Contender]:
     single = _ours(count, suffix=", insert one by one", workload="insert")
     return [*_ours(count), *single, *_sqlite(count), *_lmdb(count)]
+
+
+def _beside_encrypted(workload: str, count: int) -> list[Contender]:
+    return [
+        *_ours(count, workload=workload),
+        *_ours(count, suffix=ENCRYPTED, workload=workload, settings={"key": SECRET}),
+    ]
+
+
+def _get_encrypted(count: int) -> list[Contender]:
+    """From the file, where it is decrypted; what the cache has is as quick as ever."""
+    plain: dict[str, Any] = {"cache": "none"}
+    settings = {"": plain, ENCRYPTED: {**plain, "key": SECRET}}
+    return [
+        each
+        for suffix, chosen in settings.items()
+        for each in _ours(count, suffix=suffix, settings=chosen, workload="get")
+    ]
 
 
 def _get(count: int, operations: int | None = None) -> list[Contender]:
@@ -196,12 +215,17 @@ _WORKLOADS: dict[str, Callable[[int], list[Contender]]] = {
     "update": _beside_peers,
     "delete": _beside_peers,
     "synced": _synced,
+    "synced_threads": thread_contenders,
     "key_insert": _key_insert,
     "key_insert_many": _keyed_beside_peers,
     "key_get": _key_get,
     "key_get_hot": _key_get_hot,
     "key_update": _keyed_beside_peers,
     "key_delete": _keyed_beside_peers,
+    "encrypted_insert": partial(_beside_encrypted, "insert"),
+    "encrypted_insert_many": partial(_beside_encrypted, "insert_many"),
+    "encrypted_update": partial(_beside_encrypted, "update"),
+    "encrypted_get": _get_encrypted,
     "codec": codec_contenders,
     "migrate": migration_contenders,
 }

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 import numpy as np
 
-from memdb.indexes._identity import Array, Part
+from memdb.indexes._identity import Array, Part, update_one_by_one
 
 _NUMBER_BITS = 63
 _LEAST_BITS = 8
@@ -151,6 +151,15 @@ class HashedIdentities:
             place += 1
         slots[place] = 0
         self._holes += 1
+
+    def update(self, identities: Array, slots: Array) -> None:
+        """Take in versions."""
+        update_one_by_one(self, identities, slots)
+
+    def renumber(self, renumbered: Callable[[Array], Array]) -> None:
+        """Give each version another slot."""
+        slots = np.frombuffer(self.table.slots, "<u4")
+        slots[:] = renumbered(slots)
 
     def arrays(self) -> tuple[Array, Array]:
         """Return the live identities, rising, and their slots."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Protocol
 
 import numpy as np
@@ -13,6 +13,9 @@ Array = NDArray[Any]
 Part = tuple[Array, Array]
 
 MAX_IDENTITY = 2**63 - 1
+
+# Up to so many versions are taken in one by one: NumPy's calls cost as much.
+_FEW = 64
 
 # The array part may have so many places more than four times its records: 256 KiB of zeros.
 _SLACK = 65_536
@@ -43,6 +46,23 @@ class Identities(Protocol):
     def remove(self, identity: int) -> None:
         """Forget an identity that is there."""
 
+    def update(self, identities: Array, slots: Array) -> None:
+        """Take in versions in the order in which they were committed, slot 0 for a deletion.
+
+        Doing it twice is as good as once.
+
+        Args:
+            identities: (n,) <i8.
+            slots: (n,) <i8.
+        """
+
+    def renumber(self, renumbered: Callable[[Array], Array]) -> None:
+        """Give each version another slot, in place: its array is known to the generated insert.
+
+        Args:
+            renumbered: Makes new slots of old ones, (n,) of integers each; of 0 it makes 0.
+        """
+
     def arrays(self) -> tuple[Array, Array]:
         """Return the live identities, rising, and their slots, (n,) <i8 each, own copies."""
 
@@ -51,6 +71,15 @@ class Identities(Protocol):
 
     def __iter__(self) -> Iterator[int]:
         """Iterate over the identities that are live now, rising."""
+
+
+def update_one_by_one(index: Identities, identities: Array, slots: Array) -> None:
+    """Take in versions, see `Identities.update`."""
+    for identity, slot in zip(identities.tolist(), slots.tolist(), strict=True):
+        if slot:
+            index.set(identity, slot)
+        elif index.find(identity):
+            index.remove(identity)
 
 
 class IdentityIndex:
@@ -164,6 +193,36 @@ class IdentityIndex:
         else:
             del self.sparse[identity]
 
+    def update(self, identities: Array, slots: Array) -> None:
+        """Take in versions. Cost: O(n) and, of many, O(identities there are), vectorised."""
+        many = len(identities) > _FEW
+        highest = int(identities.max()) if many else 0
+        size = len(self.dense)
+        is_new = highest >= size
+        if not many or (is_new and not (self.is_dense and highest < self._dense_limit(size))):
+            update_one_by_one(self, identities, slots)
+            return
+        if is_new:
+            self._holes += highest + 1 - size
+            self.dense.frombytes(bytes((highest + 1 - size) * self.dense.itemsize))
+        # The array can't grow while NumPy looks at it: only for these lines.
+        dense = np.frombuffer(self.dense, "<u4")
+        # NumPy assigns in order, so that the last version of an identity stays.
+        dense[identities] = slots
+        holes = len(dense) - 1 - int(np.count_nonzero(dense))
+        del dense
+        self._holes = holes
+
+    def renumber(self, renumbered: Callable[[Array], Array]) -> None:
+        """Give each version another slot."""
+        # The array can't grow while NumPy looks at it: only for these lines.
+        dense = np.frombuffer(self.dense, "<u4")
+        dense[:] = renumbered(dense)
+        del dense
+        if self.sparse:
+            slots = renumbered(np.fromiter(self.sparse.values(), "<i8", len(self.sparse)))
+            self.sparse.update(zip(self.sparse, slots.tolist(), strict=True))
+
     def arrays(self) -> tuple[Array, Array]:
         """Return the live identities, rising, and their slots."""
         # A copy first: an array that NumPy looks at can't grow meanwhile.
@@ -253,6 +312,15 @@ class ScannedIdentities:
         """Forget an identity that is there."""
         row, _ = self._place(identity)
         del self._pairs[2 * row : 2 * row + 2]
+
+    def update(self, identities: Array, slots: Array) -> None:
+        """Take in versions."""
+        update_one_by_one(self, identities, slots)
+
+    def renumber(self, renumbered: Callable[[Array], Array]) -> None:
+        """Give each version another slot."""
+        rows = np.frombuffer(self._pairs, "<i8").reshape(-1, 2)
+        rows[:, 1] = renumbered(rows[:, 1])
 
     def arrays(self) -> tuple[Array, Array]:
         """Return the live identities, rising, and their slots."""

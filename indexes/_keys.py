@@ -25,8 +25,10 @@ MAX_KEY_DEPTH = 20
 #: How many numbers a key may have besides the first one, which another key may have taken.
 MAX_DISPLACEMENT = 15
 
-#: (bytes, seed) -> 64 bits.
-digest = xxh3_64_intdigest
+#: Of bytes and a seed, 64 bits.
+Digest = Callable[[bytes, int], int]
+
+digest: Digest = xxh3_64_intdigest
 
 # Do not change: part of the file format. The tag of a key's type goes into the seed of its hash
 # (for the parts of a tuple before their bytes), so that 1, "1", b"1" and True stay apart.
@@ -113,13 +115,16 @@ def encode_key(key: Any) -> tuple[int, bytes]:
     return tag, encode(key)
 
 
-def numbers_of(tag: int, content: bytes, seed: int, *, is_displaced: bool) -> tuple[int, ...]:
+def numbers_of(
+    tag: int, content: bytes, seed: int, *, is_displaced: bool, digest: Digest = digest
+) -> tuple[int, ...]:
     """Return the numbers under which the record of a key may be, the first one first.
 
     Args:
         tag, content: As `encode_key` gives them.
         seed: The collection's.
         is_displaced: Whether any key of the collection is not under its first number.
+        digest: The hash of the collection.
     """
     places = range(MAX_DISPLACEMENT + 1 if is_displaced else 1)
     return tuple(

@@ -18,14 +18,18 @@ from memdb._collection import Collection, KeyedCollection, PutResult, Version
 from memdb._config import Config
 from memdb._database import Database, open
 from memdb._foreign_keys import ForeignKey
+from memdb._health import Health, HealthReason
 from memdb._index_declarations import ColumnIndex, HashIndex, SetIndex, SortedIndex
 from memdb._indexes import Indexes
+from memdb._maintenance import check, destroy, repair, restore
 from memdb._migration import CollectionMigration, MigrationResult
 from memdb._schema import CollectionSchema, FormSchema, Schema, schema
 from memdb._statistics import CollectionStats, DatabaseStats, VersionStats
 from memdb._version import __version__
+from memdb._view import View
 from memdb.errors import (
     ClosedError,
+    CommitNotFoundError,
     ConfigError,
     DamageError,
     DecodeError,
@@ -35,6 +39,7 @@ from memdb.errors import (
     FailedError,
     FileMissingError,
     FilePermissionError,
+    FileTakenError,
     ForeignKeyError,
     ForkedError,
     IdentityError,
@@ -50,6 +55,7 @@ from memdb.errors import (
     TransactionError,
     UnsupportedFormatError,
     WriteError,
+    WrongKeyError,
 )
 from memdb.query import F, P, case, count_, optional
 from memdb.query._explanation import Explanation, JoinAccess, JoinedExplanation
@@ -59,7 +65,14 @@ from memdb.query._prepared import Prepared
 from memdb.query._query import Query
 from memdb.query._row import Row
 from memdb.serializers import by_name
-from memdb.storage import Finding, Recovery
+from memdb.storage import (
+    CompactionResult,
+    Finding,
+    Loss,
+    Recovery,
+    RepairResult,
+    SnapshotResult,
+)
 
 __all__ = [
     "ClosedError",
@@ -68,6 +81,8 @@ __all__ = [
     "CollectionSchema",
     "CollectionStats",
     "ColumnIndex",
+    "CommitNotFoundError",
+    "CompactionResult",
     "Config",
     "ConfigError",
     "DamageError",
@@ -82,12 +97,15 @@ __all__ = [
     "FailedError",
     "FileMissingError",
     "FilePermissionError",
+    "FileTakenError",
     "Finding",
     "ForeignKey",
     "ForeignKeyError",
     "ForkedError",
     "FormSchema",
     "HashIndex",
+    "Health",
+    "HealthReason",
     "IdentityError",
     "IndexKeyError",
     "Indexes",
@@ -96,6 +114,7 @@ __all__ = [
     "JoinedQuery",
     "KeyedCollection",
     "LockedError",
+    "Loss",
     "MemdbError",
     "MigrationResult",
     "NotADatabaseError",
@@ -110,20 +129,28 @@ __all__ = [
     "RecordNotFoundError",
     "RecordTypeError",
     "Recovery",
+    "RepairResult",
     "Row",
     "Schema",
     "SetIndex",
+    "SnapshotResult",
     "SortedIndex",
     "TransactionError",
     "UnsupportedFormatError",
     "Version",
     "VersionStats",
+    "View",
     "WriteError",
+    "WrongKeyError",
     "__version__",
     "by_name",
     "case",
+    "check",
     "count_",
+    "destroy",
     "open",
     "optional",
+    "repair",
+    "restore",
     "schema",
 ]

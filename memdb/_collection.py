@@ -65,12 +65,14 @@ class Version(Generic[T]):
         time: When it was committed, UTC, to a millisecond.
         error: Why it can't be read, as an old version that nothing upgrades any more, or damage;
             None else.
+        slot: Its number, as the file counts versions from 1; what `Database.at` takes.
     """
 
     record: T | None
     kind: Literal["inserted", "updated", "deleted"]
     time: datetime
     error: DecodeError | DamageError | None = None
+    slot: int = 0
 
 
 class Collection(Generic[T]):
@@ -273,10 +275,11 @@ class Collection(Generic[T]):
             Version(
                 record,
                 kind.name.lower(),  # type: ignore[arg-type]
-                datetime.fromtimestamp(store.engine.log.time_of(slot) / 1e9, UTC),
+                datetime.fromtimestamp(time / 1e9, UTC),
                 error,
+                number,
             )
-            for slot, kind, record, error in history(store, identity)
+            for number, time, kind, record, error in history(store, identity)
         ]
 
     def stats(self) -> CollectionStats:
@@ -296,12 +299,14 @@ class Collection(Generic[T]):
 
     # -- writing -------------------------------------------------------------------------
 
-    def insert(self, record: T) -> int:
+    def insert(self, record: T, *, encrypt: bool = False) -> int:
         """Insert a record and return its identity.
 
         Args:
             record: Of exactly the collection's class. It is not changed and not kept. Where its
                 class has a field ``id`` that is not 0 or None, that is the identity.
+            encrypt: Encrypt it, and what becomes of it; for a database that is open with
+                ``encrypt="marked"``. With ``"all"`` every record is encrypted anyway.
 
         Raises:
             RecordTypeError: The record is of another class.
@@ -314,28 +319,29 @@ class Collection(Generic[T]):
             ForeignKeyError: A checked foreign key leads to no record.
             IndexKeyError: A key of the record can't be one.
             TransactionError: A unique index was added or dropped at the same time; try again.
+            ConfigError: It is to be encrypted, and the database has no key.
 
         Cost: O(1), one encoding, one copy into the mapped file; one sync when ``"synced"``.
         """
         fast = self._store.fast_insert
         if fast is not None:
             # A bound method from before the first write comes here.
-            return fast(self, record)
-        identity: int = self._store.insert(record)
+            return fast(self, record, encrypt=encrypt)
+        identity: int = self._store.insert(record, encrypt)
         return identity
 
-    def insert_many(self, records: Iterable[T]) -> list[int]:
+    def insert_many(self, records: Iterable[T], *, encrypt: bool = False) -> list[int]:
         """Insert records as one commit, all or none, and return their identities in order.
 
-        The errors are those of `insert`. Cost: less than half of as many inserts.
+        ``encrypt`` and the errors are those of `insert`. Cost: less than half of as many inserts.
         """
-        return self._store.insert_many(list(records))
+        return self._store.insert_many(list(records), encrypt)
 
-    def put(self, record: T) -> PutResult:
+    def put(self, record: T, *, encrypt: bool = False) -> PutResult:
         """Insert a record, or replace the one with its ``id``.
 
         A record whose bytes are the same as before (by the present serializer) is unchanged and
-        writes nothing.
+        writes nothing. ``encrypt`` is that of `insert`; one that is replaced stays encrypted.
 
         Raises:
             RecordTypeError: The class has no field ``id``.
@@ -358,10 +364,10 @@ class Collection(Generic[T]):
         while True:
             try:
                 if not store.find_number(identity):
-                    return PutResult(store.insert(record), "inserted")
+                    return PutResult(store.insert(record, encrypt), "inserted")
                 store.engine.refuse_change()
                 outcome = store.replace(
-                    store.current_state(identity, is_replaced=True), record, member
+                    store.current_state(identity, is_replaced=True), record, member, encrypt
                 )
             except (DuplicateIdentityError, RecordNotFoundError):
                 # Another thread inserted or deleted it since we looked.
@@ -490,8 +496,8 @@ class KeyedCollection(Collection[T]):
         def ids(self) -> list[Any]: ...
         def items(self) -> Iterator[tuple[Any, T]]: ...
         def history(self, identity: Any) -> list[Version[T]]: ...
-        def insert(self, record: T) -> Any: ...
-        def insert_many(self, records: Iterable[T]) -> list[Any]: ...
+        def insert(self, record: T, *, encrypt: bool = False) -> Any: ...
+        def insert_many(self, records: Iterable[T], *, encrypt: bool = False) -> list[Any]: ...
         def update(
             self, identity: Any, change: T | Callable[[T], T | None] | None = None, /, **fields: Any
         ) -> bool: ...
@@ -517,7 +523,12 @@ def make_collection(store: Store) -> Collection[Any]:
         elif "insert" in vars(cls):
             del cls.insert
 
+    def renew_reading() -> None:
+        for name, method in _hot.read_methods(store, base).items():
+            setattr(cls, name, method)
+
     store.on_numbers = renew_insert
+    store.on_key = renew_reading
     if store.collection_id:
         renew_insert()
     collection: Collection[Any] = cls(store)

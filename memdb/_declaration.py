@@ -105,6 +105,15 @@ class Declaration:
         record_class = None if isinstance(cls_or_name, str) else cls_or_name
         return cls(cls=record_class, name=name, **settings)
 
+    @classmethod
+    def asked(cls, cls_or_name: Any, **settings: Any) -> Declaration:
+        """Return the declaration that these arguments make, where nothing is said of the others.
+
+        The errors are those of `of`.
+        """
+        names = [field.name for field in fields(cls) if field.name != "cls"]
+        return cls.of(cls_or_name, **{**dict.fromkeys(names), "indexes": (), **settings})
+
     def refuse_another(self, other: Declaration) -> None:
         """Raise if somebody asks for the same collection in another way.
 
@@ -178,9 +187,19 @@ class Declaration:
                 index.bind(shape, self.name) for index in with_key_indexes(self.indexes, foreign)
             ],
         )
+        store.declaration = self
         store.references = tuple([Reference(store, each) for each in foreign])
         store.checked = tuple([each for each in store.references if each.is_checked])
         return store
+
+    def key_of(self, store: Store) -> NaturalKey | None:
+        """Return the key of a store that was made of this, by what the file has now.
+
+        Raises:
+            ConfigError: That contradicts the declaration.
+        """
+        shapes = [member.shape for member in store.members]
+        return self._natural_key(store.engine, shapes, store.engine.entry_of(self.name))
 
     def _natural_key(
         self, engine: Engine, shapes: list[Shape], entry: Mapping[str, Any] | None
@@ -191,14 +210,15 @@ class Declaration:
             ConfigError: It is another than the file has.
         """
         stored = None if entry is None else entry.get("key")
+        secret_digest = engine.log.key_hash()
         if self.key is None:
             if stored is not None and self.cls is not None:
                 raise ConfigError(
                     f"{self.name}: its records are named by their {_names(stored['fields'])}."
                     f" Ask for it with key={_as_setting(stored['fields'])}."
                 )
-            return None if stored is None else NaturalKey.stored(self.name, stored)
-        declared = NaturalKey.declared(self.name, self.key, shapes)
+            return None if stored is None else NaturalKey.stored(self.name, stored, secret_digest)
+        declared = NaturalKey.declared(self.name, self.key, shapes, secret_digest)
         if entry is None:
             return declared
         if stored is None:
@@ -218,7 +238,7 @@ class Declaration:
         names = dict(zip(was, declared.fields, strict=True))
         for shape in shapes:
             self._refuse_another_type(engine, shape, entry["id"], names)
-        return NaturalKey.stored(self.name, stored).renamed(declared.fields)
+        return NaturalKey.stored(self.name, stored, secret_digest).renamed(declared.fields)
 
     def _refuse_another_type(
         self, engine: Engine, shape: Shape, collection_id: int, names: Mapping[str, str]

@@ -6,12 +6,13 @@ import contextlib
 import os
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from memdb._refreshing import Refreshing
 from memdb.errors import ConfigError, ReadOnlyError, TransactionError
-from memdb.storage import MAX_CATALOGUE_NUMBER, Array, Kind, Log
+from memdb.storage import MAX_CATALOGUE_NUMBER, Array, Flusher, Kind, Log
 
 if TYPE_CHECKING:
     from memdb._config import Config
@@ -37,6 +38,8 @@ class Engine:
         is_publishing: A commit of several versions is being made visible. A reader that finds
             it set after it has looked a slot up looks again under the lock, so that it sees
             each commit wholly or not at all.
+        is_following: It reads a file that another process may be writing.
+        refreshing: What keeps it up with that process, None where it is no reader of a file.
         refuse_dangling: Raises for a transaction and its changes if foreign keys do not hold;
             None while no collection has any that are checked.
     """
@@ -50,22 +53,54 @@ class Engine:
         self.is_publishing = False
         self.refuse_dangling: Callable[[Transaction, list[Net]], None] | None = None
         self.is_synced = config.durability == "synced" and mode != "r"
+        self.is_following = log.is_following
         # A token and not the transaction, which a context would keep alive, engine and all.
         self._current: ContextVar[object] = ContextVar("transaction", default=None)
         catalogue = log.catalogue
         self.collections: list[dict[str, Any]] = list(catalogue.get("collections", ()))
         self.writers: list[dict[str, Any]] = list(catalogue.get("writers", ()))
+        self.refreshing = Refreshing(self) if self.is_following else None
+        # What looks at this database as it was, and, in there, this one: as long as anybody reads
+        # from a view, its database stays open.
+        self._views: weakref.WeakSet[Engine] = weakref.WeakSet()
+        self._parent: Engine | None = None
+        # One compaction at a time.
+        self.compacting = threading.Lock()
+        self._compactor: Flusher | None = None
+        # Held while a collection is made, which could miss what happens between its making and
+        # its being known; and while that happens. Taken before the log's lock.
+        self.making = threading.Lock() if self.refreshing is None else self.refreshing.lock
         _open_engines.add(self)
         # Also at the normal end of the process, so that what is buffered is flushed.
         self._finalizer = weakref.finalize(self, log.close_unused)
+        if self.refreshing is not None and not isinstance(config.refresh, str):
+            self.refreshing.start(config.refresh)
 
     @property
     def place(self) -> str:
         """What messages call the database."""
         return self.log.path or "memory"
 
+    def add_view(self, view: Engine) -> Engine:
+        """Let something be closed together with this database; return it."""
+        view._parent = self
+        self._views.add(view)
+        if self.log.is_closed:
+            # While it was being made.
+            view.close()
+        return view
+
+    def compact_in_background(self, compactor: Flusher) -> None:
+        """Start the thread that compacts, which ends when the database is closed."""
+        self._compactor = compactor
+        compactor.start()
+
     def close(self) -> None:
-        """Close the log and let go of every cached record."""
+        """Close the log and let go of every cached record, here and in views."""
+        for view in list(self._views):
+            view.close()
+        if self._compactor is not None:
+            self._compactor.stop()
         try:
             try:
                 self.save_indexes()
@@ -175,6 +210,7 @@ class Engine:
 
     def register(self, forms: list[tuple[Insertion, Member]]) -> None:
         """Enter collections, their keys and writers into one new catalogue; the lock is held."""
+        self.log.take_failure()
         collections, writers = list(self.collections), list(self.writers)
         numbers = []
         for store, member in forms:
@@ -220,16 +256,18 @@ class Engine:
 
     # -- publication ---------------------------------------------------------------------
 
-    def commit(self, pointers: Array, payload: bytes, publish: Callable[[int], None]) -> None:
+    def commit(
+        self, pointers: Array, payloads: Sequence[bytes], publish: Callable[[int], None]
+    ) -> None:
         """Append a commit of several versions and make it visible; the lock is held.
 
         Args:
-            pointers, payload: As `Log.append_batch` takes them.
+            pointers, payloads: As `Log.append_batch` takes them.
             publish: Called with the first slot; takes the versions into the indexes.
         """
         first_slot = self.log.next_slot
         try:
-            slot = self.log.append_batch(pointers, payload)
+            slot = self.log.append_batch(pointers, payloads)
             self.is_publishing = True
             publish(slot)
             self.is_publishing = False

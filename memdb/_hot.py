@@ -18,7 +18,6 @@ from memdb.indexes import (
     TAG_OF_STR,
     HashedIdentities,
     IdentityIndex,
-    digest,
     first_seed,
 )
 from memdb.serializers import Shape
@@ -92,7 +91,7 @@ def _value_of(record: str, store: Store, name: str) -> str:
 
 
 def _hash_names(key: NaturalKey) -> dict[str, Any]:
-    return {"digest": digest, "mask": NUMBER_MASK, "seed": first_seed(key.seed, TAG_OF_STR)}
+    return {"digest": key.digest, "mask": NUMBER_MASK, "seed": first_seed(key.seed, TAG_OF_STR)}
 
 
 def insert_method(store: Store, slow: type[Collection[Any]]) -> dict[str, Method]:
@@ -104,6 +103,8 @@ def insert_method(store: Store, slow: type[Collection[Any]]) -> dict[str, Method
     """
     engine, member = store.engine, store.members.sole
     if member is None or not store.is_registered(member) or store.is_borrowed():
+        return {}
+    if engine.mode == "r":
         return {}
     if store.indexes.is_checked:
         return {}
@@ -128,7 +129,7 @@ def insert_method(store: Store, slow: type[Collection[Any]]) -> dict[str, Method
     ]
     if unique.publish:
         publish = [
-            "first = log._count",
+            "first = log.next_slot",
             "try:",
             *("    " + line for line in [*publish, *unique.publish]),
             # An interrupt may hit between the calls that change the unique indexes.
@@ -137,7 +138,9 @@ def insert_method(store: Store, slow: type[Collection[Any]]) -> dict[str, Method
             "    raise",
         ]
     source = [
-        "def insert(self, record):",
+        "def insert(self, record, *, encrypt=False):",
+        "    if encrypt:",
+        "        return slow_insert(record, True)",
         *("    " + line for line in plain.prepare),
         *is_as_annotated,
         *("        " + line for line in [*unique.prepare, *referred.prepare]),

@@ -7,25 +7,26 @@ committed since. Unique ones must know at once, so that a write brings their key
 
 from __future__ import annotations
 
+import contextlib
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from memdb._claims import Claims
+from memdb._claims import Claims, Taken
 from memdb._index_building import Entries, KeyChange, apply, comparable
 from memdb._index_functions import query_shape, refuse_hidden
 from memdb._index_uniques import UniqueKeys
 from memdb._saved_indexes import SavedIndexes
 from memdb._scan import Snapshot
-from memdb.errors import ConfigError, DuplicateKeyError, IndexKeyError, QueryError
+from memdb.errors import ConfigError, DuplicateKeyError, IndexKeyError, MemdbError, QueryError
 from memdb.indexes import NO_KEY, ColumnEntries, UniqueEntries
 from memdb.query._candidates import best_candidates, indexes_of, seeds_for
 from memdb.query._conditions import conjuncts
 from memdb.query._costs import matches_nothing
-from memdb.storage import Kind
+from memdb.storage import Era, Kind
 
 if TYPE_CHECKING:
     from memdb._bound_index import BoundIndex
@@ -87,6 +88,12 @@ class _Gap(NamedTuple):
     stop: int
     changed: dict[int, int] | None
 
+    def parts(self) -> tuple[dict[int, int], list[int]]:
+        """Return the live ones and their slots, and the deleted ones."""
+        changed = self.changed or {}
+        live = {number: slot for number, slot in changed.items() if slot}
+        return live, [number for number, slot in changed.items() if not slot]
+
 
 class IndexSet(UniqueKeys):
     """The applied indexes of one collection.
@@ -98,6 +105,7 @@ class IndexSet(UniqueKeys):
     Attributes:
         entries: Name -> what is built of the plain indexes.
         uniques: Name -> unique index, in the order of claims; all or none.
+        uniques_at: The slot up to which a reader's unique indexes have taken in everything.
         claimed: The unique indexes, in the order of claims. Another list after each change of
             these, by which a write that began before knows.
         nothing_claimed: The claims of a record that has no key in any of these.
@@ -116,6 +124,7 @@ class IndexSet(UniqueKeys):
         self._is_busy = False
         self.entries: dict[str, Entries] = {}
         self.uniques: dict[str, UniqueEntries] = {}
+        self.uniques_at = 0
         self._cursors: dict[str, int] = {}
         self._saved = SavedIndexes(store)
         self._views: dict[tuple[str, ...], View] = {}
@@ -289,6 +298,7 @@ class IndexSet(UniqueKeys):
 
     def _catch_up(self, wanted: Iterable[str]) -> View:
         store, log = self._store, self._store.engine.log
+        wanted = list(wanted)
         there = [self._bound[name] for name in wanted if name in self._bound]
         names = tuple([bound.name for bound in there if bound.kind != "unique"])
         if len(names) < len(there):
@@ -298,7 +308,10 @@ class IndexSet(UniqueKeys):
         self._take_saved(names)
         with log.lock:
             log.raise_if_closed()
+            # Kept, so that what was committed up to here can be read.
+            era = log.era
             stop, horizon = log.next_slot, store.horizon.slot
+            unique_gap = self._unique_gap()
             for name in names:
                 cursor = self._cursors.get(name)
                 if cursor is None:
@@ -306,16 +319,20 @@ class IndexSet(UniqueKeys):
                 elif cursor < stop:
                     behind.setdefault(cursor, []).append(name)
             gaps = [(behind[first], self._gap(first)) for first in behind]
+            # As of now: should the file be another one meanwhile, they may be forgotten.
+            entries = dict(self.entries)
             for some, gap in gaps:
                 if gap.changed is None:
                     missing += [self._bound[name] for name in some]
             snapshot = None
             if missing:
-                snapshot = Snapshot(*store.identities.arrays(), stop, {})
+                snapshot = Snapshot(*store.identities.arrays(), stop, {}, era)
+        if unique_gap is not None and not self._take_in_uniques(unique_gap, era):
+            return self._catch_up(wanted)
         changes: list[KeyChange] = []
         for some, gap in gaps:
             if gap.changed:
-                changes += self._changed_keys(some, gap.changed, stop)
+                changes += self._changed_keys([(name, entries[name]) for name in some], gap, era)
         built: dict[str, Entries] = {}
         if snapshot is not None:
             built = {bound.name: self._build(bound, snapshot) for bound in missing}
@@ -331,22 +348,39 @@ class IndexSet(UniqueKeys):
                 apply(change)
         with log.lock:
             log.raise_if_closed()
-            if not self.entries.keys().isdisjoint(built):
-                # Plans hold the entries that are replaced.
-                self.renew()
-            for name in names:
-                # Not one that was dropped meanwhile.
-                if name in self._bound:
-                    if name in built:
-                        self.entries[name] = self._watched(built[name])
-                    self._cursors[name] = stop
-            view = self._view(names)
-            if view.cursor != horizon:
-                view.rows = None
-                view.cursor = horizon
-                if not view.is_valid:
-                    # `renew` may have come between.
-                    view.cursor = -1
+            is_as_before = log.era is era
+            if is_as_before:
+                view = self._at(names, built, stop, horizon)
+        # Else the file is another one, and nothing that was made is of it.
+        return view if is_as_before else self._catch_up(wanted)
+
+    def _at(
+        self, names: tuple[str, ...], built: dict[str, Entries], stop: int, horizon: int
+    ) -> View:
+        """Return the view of indexes that have taken in everything up to a slot; the lock is held.
+
+        Args:
+            names: Of the plain indexes.
+            built: Those that were made anew.
+            stop: The slot.
+            horizon: That of the collection then.
+        """
+        if not self.entries.keys().isdisjoint(built):
+            # Plans hold the entries that are replaced.
+            self.renew()
+        for name in names:
+            # Not one that was dropped meanwhile.
+            if name in self._bound:
+                if name in built:
+                    self.entries[name] = self._watched(built[name])
+                self._cursors[name] = stop
+        view = self._view(names)
+        if view.cursor != horizon:
+            view.rows = None
+            view.cursor = horizon
+            if not view.is_valid:
+                # `renew` may have come between.
+                view.cursor = -1
         return view
 
     def discard_all(self) -> None:
@@ -359,6 +393,45 @@ class IndexSet(UniqueKeys):
         for entries in built:
             entries.clear()
 
+    def start_over(self) -> None:
+        """Forget all that was built, as the file is another one; the lock is held."""
+        self.uniques = {}
+        self._discard(list(self.entries))
+        self._cursors.clear()
+        self._saved.start_over()
+
+    # -- when the file is compacted --------------------------------------------------------
+
+    def catch_up_built(self) -> None:
+        """Bring all that is built of the plain indexes up to date, as far as that can be."""
+        names = [name for name in self.entries if name in self._cursors]
+        # What a record makes impossible is said to whoever asks the index.
+        with contextlib.suppress(MemdbError):
+            if names:
+                self.catch_up(names)
+
+    def renumber(self, cursor: Callable[[int], int | None]) -> None:
+        """Learn the new slots of versions that stay the same; the lock is held.
+
+        Args:
+            cursor: Makes a new cursor of an old one; None where too much is not known any more.
+        """
+        cursors = {name: cursor(slot) for name, slot in self._cursors.items()}
+        self._discard([name for name, slot in cursors.items() if slot is None])
+        self._cursors.update({name: slot for name, slot in cursors.items() if slot is not None})
+        self.uniques_at = self._store.engine.log.next_slot
+        self._saved.start_over()
+
+    def let_go_of_the_file(self) -> None:
+        """Forget the indexes that are views into a file which is no more.
+
+        They are taken from the new one, if they were saved there.
+        """
+        with self._lock, self._store.engine.log.lock:
+            mapped, self._saved.mapped = self._saved.mapped, set()
+            if mapped:
+                self._discard(mapped)
+
     def _discard(self, names: Iterable[str]) -> None:
         """Forget what is built of some indexes; the lock is held."""
         self.renew()
@@ -368,11 +441,14 @@ class IndexSet(UniqueKeys):
 
     def _take_saved(self, names: Iterable[str]) -> None:
         """Take from the file what is not built and saved there; it is caught up with as others."""
+        log = self._store.engine.log
         for name in names:
+            era = log.era
             found = None if name in self._cursors else self._saved.load(self._bound[name])
             if found is not None:
-                with self._store.engine.log.lock:
-                    self.entries[name], self._cursors[name] = self._watched(found[0]), found[1]
+                with log.lock:
+                    if log.era is era:
+                        self.entries[name], self._cursors[name] = self._watched(found[0]), found[1]
 
     def save(self) -> None:
         """Write to the file what spares the next opening work, see `SavedIndexes.save`.
@@ -421,33 +497,84 @@ class IndexSet(UniqueKeys):
         return _Gap(stop, dict(zip(pointers["identity"].tolist(), slots.tolist(), strict=True)))
 
     def _changed_keys(
-        self, names: list[str], changed: dict[int, int], stop: int
+        self, built: list[tuple[str, Entries]], gap: _Gap, era: Era
     ) -> list[KeyChange]:
-        """Return what each changed record has to be in some of the indexes."""
-        live = {number: slot for number, slot in changed.items() if slot}
-        gone = [number for number, slot in changed.items() if not slot]
+        """Return what each changed record has to be in some of the indexes, by name."""
+        live, gone = gap.parts()
+        found = self._keys([self._bound[name] for name, _ in built], live, gap.stop, era)
+        return [
+            KeyChange(entries, gone, list(live), keys)
+            for (_, entries), keys in zip(built, found, strict=True)
+        ]
+
+    def _keys(
+        self, indexes: list[BoundIndex], live: dict[int, int], stop: int, era: Era
+    ) -> list[list[tuple[Any, ...]]]:
+        """Return what each of some records has in each of some indexes.
+
+        Args:
+            indexes: The indexes.
+            live: Number -> slot of the version that is asked for.
+            stop, era: As of `Snapshot`.
+        """
         numbers = list(live)
-        indexes = [(self._bound[name], self.entries[name]) for name in names]
         if len(live) <= _FEW:
             records = self._records(list(live.items()))
-            return [
-                KeyChange(
-                    entries,
-                    gone,
-                    numbers,
-                    list(map(partial(self.keys_of, bound), numbers, records)),
-                )
-                for bound, entries in indexes
-            ]
-        changes: list[KeyChange] = []
+            return [list(map(partial(self.keys_of, bound), numbers, records)) for bound in indexes]
         slots = np.fromiter(live.values(), "<i8", len(live))
-        snapshot = Snapshot(np.array(numbers, "<i8"), slots, stop, {})
-        for bound, entries in indexes:
+        snapshot = Snapshot(np.array(numbers, "<i8"), slots, stop, {}, era)
+        keys: list[list[tuple[Any, ...]]] = []
+        for bound in indexes:
             found = self._bulk_keys(bound, snapshot)
             is_set = bound.kind == "set"
-            many = [() if key is NO_KEY else key if is_set else (key,) for key in found]
-            changes.append(KeyChange(entries, gone, numbers, many))
-        return changes
+            keys.append([() if key is NO_KEY else key if is_set else (key,) for key in found])
+        return keys
+
+    # -- unique indexes of a reader, who hears of a change when it is there already ---------
+
+    def _unique_gap(self) -> _Gap | None:
+        """Return what unique indexes have to take in; the lock is held.
+
+        None where they are up to date or not built: so they are for whoever writes.
+        """
+        if not self.uniques or self.uniques_at >= self._store.engine.log.next_slot:
+            return None
+        if not self._store.engine.is_following:
+            return None
+        gap = self._gap(self.uniques_at)
+        if gap.changed is None:
+            self.distrust()
+        return gap
+
+    def _take_in_uniques(self, gap: _Gap, era: Era) -> bool:
+        """Bring the unique indexes up to date; False where they have to be built anew.
+
+        Raises:
+            DuplicateKeyError: Whoever writes has not declared them, and two records have one key.
+        """
+        if gap.changed is None:
+            return False
+        live, gone = gap.parts()
+        indexes = self.claimed
+        by_index = self._keys(indexes, live, gap.stop, era)
+        changes: list[tuple[int, Claims | None]] = [(number, None) for number in gone]
+        claims = [Claims(indexes, keys) for keys in zip(*by_index, strict=True)]
+        changes += zip(live, claims, strict=True)
+        try:
+            with self._store.engine.log.lock:
+                if self._store.engine.log.era is not era:
+                    return False
+                try:
+                    self.refuse_taken(changes)
+                    self.take_claims(changes)
+                except BaseException:
+                    # Half of it may be done.
+                    self.distrust()
+                    raise
+                self.uniques_at = gap.stop
+        except Taken as taken:
+            raise self.duplicate(taken) from None
+        return True
 
     def snapshot(self, expression: Expression, changes: dict[int, Change]) -> Snapshot | None:
         """Return the records that an index says may match; None where none says much.
@@ -488,10 +615,11 @@ class IndexSet(UniqueKeys):
                     return None
                 version = log.next_slot
                 slots = store.identities.find_many(numbers)
+                era = log.era
             if store.key is not None:
                 order = np.argsort(slots)
                 numbers, slots = numbers[order], slots[order]
-            return Snapshot(numbers, slots, version, changes)
+            return Snapshot(numbers, slots, version, changes, era)
         # Somebody commits all the time. A scan waits for nobody.
         return None
 
@@ -522,6 +650,6 @@ class IndexSet(UniqueKeys):
                     # Nothing asks it.
                     return False
                 content = comparable(entries)
-                snapshot = Snapshot(*store.identities.arrays(), log.next_slot, {})
-            build: Any = self._build_unique if bound.kind == "unique" else self._build
+                snapshot = Snapshot(*store.identities.arrays(), log.next_slot, {}, log.era)
+                build: Any = self._build_unique if bound.kind == "unique" else self._build
             return bool(content != comparable(build(bound, snapshot)))

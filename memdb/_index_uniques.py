@@ -25,6 +25,7 @@ class UniqueKeys(IndexBuilding):
     _lock: Any
     _exact_start: bytes | None
     uniques: dict[str, UniqueEntries]
+    uniques_at: int
     claimed: list[BoundIndex]
     nothing_claimed: Claims
     is_strict: bool
@@ -55,16 +56,17 @@ class UniqueKeys(IndexBuilding):
             with self._lock:
                 with log.lock:
                     log.raise_if_closed()
-                    stop = log.next_slot
+                    stop, era = log.next_slot, log.era
                     numbers, slots = store.identities.arrays()
-                snapshot = Snapshot(numbers, slots, stop, {})
+                snapshot = Snapshot(numbers, slots, stop, {}, era)
                 built = {
                     bound.name: self._watched(self._build_unique(bound, snapshot))
                     for bound in self.claimed
                 }
                 with log.lock:
-                    is_as_before = not self.is_changed_since(stop)
+                    is_as_before = log.era is era and not self.is_changed_since(stop)
                     if is_as_before and list(built) == [each.name for each in self.claimed]:
+                        self.uniques_at = log.next_slot
                         self.uniques = built
                         self.renew()
 

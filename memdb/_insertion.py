@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import date
 from itertools import repeat
 from operator import attrgetter
@@ -22,6 +22,7 @@ from memdb._records import Records
 from memdb._scan import collector_paused
 from memdb._transaction import Written
 from memdb.errors import (
+    ConfigError,
     DamageError,
     DuplicateIdentityError,
     EncodeError,
@@ -32,7 +33,7 @@ from memdb.errors import (
     shown,
 )
 from memdb.indexes._identity import MAX_IDENTITY
-from memdb.storage import Array, Kind, checksum32, empty_pointers, pointer_end
+from memdb.storage import Array, Kind, empty_pointers, pointer_end
 
 if TYPE_CHECKING:
     from memdb._engine import Engine
@@ -80,8 +81,9 @@ class Insertion(Records):
         super().__init__(engine, name, members, key, **settings)
         self.indexes = IndexSet(self, indexes)
         self.on_numbers: Callable[[], None] | None = None
-        self.fast_insert: Callable[[Any, Any], int] | None = None
+        self.fast_insert: Callable[..., int] | None = None
         self._deletion_end = pointer_end(self.collection_id, 0, Kind.DELETED)
+        self._has_marks = engine.log.has_marks
 
     # -- numbers in the catalogue --------------------------------------------------------
 
@@ -104,7 +106,7 @@ class Insertion(Records):
         """Take the numbers that the catalogue gave."""
         self._deletion_end = pointer_end(collection_id, 0, Kind.DELETED)
         self.collection_id = collection_id
-        member.set_writer(collection_id, writer_id)
+        member.set_writer(collection_id, writer_id, self.engine.log)
         if self.key is not None:
             self.key.is_saved = True
         if self.on_numbers is not None:
@@ -193,6 +195,24 @@ class Insertion(Records):
             locate(error, self.name, identity)
             raise
 
+    # -- what is encrypted ---------------------------------------------------------------
+
+    def refuse_marking(self) -> None:
+        """Raise ConfigError if no record can be encrypted."""
+        if not self.engine.log.seal_flags(is_marked=True):
+            raise ConfigError(
+                f"{self.name}: encrypt=True needs a database that was made with key= or password=,"
+                f" and {self.engine.place} was not. Copy the records into one that is."
+            )
+
+    def seal_flags(self, number: int, is_marked: bool) -> int:
+        """Return the flags of the next version of a record: it stays encrypted if it was."""
+        log = self.engine.log
+        if not is_marked:
+            slot = self.identities.find(number)
+            is_marked = bool(slot) and log.is_sealed(slot)
+        return log.seal_flags(is_marked=is_marked)
+
     # -- one version ---------------------------------------------------------------------
 
     def autocommit(self, action: Callable[[], R], records: Sequence[Any]) -> R:
@@ -220,7 +240,13 @@ class Insertion(Records):
             raise indexes.duplicate(taken) from None
 
     def commit_one(
-        self, number: int, payload: bytes, member: Member, kind: Kind, claims: Claims | None = None
+        self,
+        number: int,
+        payload: bytes,
+        member: Member,
+        kind: Kind,
+        claims: Claims | None = None,
+        is_marked: bool = False,
     ) -> None:
         """Append one version and make it visible; the lock is held and the gate is open."""
         log = self.engine.log
@@ -229,9 +255,12 @@ class Insertion(Records):
             self.indexes.refuse_taken([(number, claims)])
         if not self.is_registered(member):
             self.engine.register([(self, member)])
+        if self._has_marks:
+            is_marked = bool(self.seal_flags(number, is_marked))
+        ends = member.marked_ends if is_marked else member.pointer_ends
         first = log.next_slot
         try:
-            self.publish(number, log.append_one(number, payload, member.pointer_ends[kind]))
+            self.publish(number, log.append_one(number, payload, ends[kind]))
             if is_claiming:
                 self.indexes.take_claims([(number, claims)])
         except BaseException:
@@ -253,8 +282,13 @@ class Insertion(Records):
             self.identities.remove(number)
             self.indexes.remove(number)
 
-    def is_same(self, slot: int, payload: bytes, member: Member) -> bool:
-        """Whether a version was written by the present writer with these bytes."""
+    def is_same(self, slot: int, payload: bytes, member: Member, is_marked: bool) -> bool:
+        """Whether a version was written by the present writer with these bytes.
+
+        One that is to be encrypted now and was not is another.
+        """
+        if is_marked and not self.engine.log.is_sealed(slot):
+            return False
         try:
             number, writer_id, _, old = self.engine.log.read(slot)
         except DamageError:
@@ -273,11 +307,13 @@ class Insertion(Records):
 
     # -- insert --------------------------------------------------------------------------
 
-    def insert(self, record: Any) -> Any:
-        """Insert a record and return its identity."""
+    def insert(self, record: Any, is_marked: bool = False) -> Any:
+        """Insert a record and return its identity; a marked one is encrypted."""
         member = self.member_of(record)
+        if is_marked:
+            self.refuse_marking()
         if self.key is not None:
-            return self._insert_keyed(self.key, record, member)
+            return self._insert_keyed(self.key, record, member, is_marked)
         explicit = self.asked_identity(record, member)
         payload = self.encode(member, record, explicit or None)
         claims = self.indexes.claims(record, payload, explicit or None)
@@ -287,19 +323,20 @@ class Insertion(Records):
                 number = explicit or self.checked_next(transaction.next_identity(self))
                 if explicit and self.is_there(explicit):
                     raise self.duplicate(explicit)
-                transaction.write(self, number, Written(payload, member, claims))
+                transaction.write(self, number, Written(payload, member, claims, is_marked))
             return number
 
         def action() -> int:
             number = explicit or self.identities.next_identity
             if explicit and self.identities.find(explicit):
                 raise self.duplicate(explicit)
-            self.commit_one(self.checked_next(number), payload, member, Kind.INSERTED, claims)
+            number = self.checked_next(number)
+            self.commit_one(number, payload, member, Kind.INSERTED, claims, is_marked)
             return number
 
         return self.autocommit(action, [record])
 
-    def _insert_keyed(self, key: NaturalKey, record: Any, member: Member) -> Any:
+    def _insert_keyed(self, key: NaturalKey, record: Any, member: Member, is_marked: bool) -> Any:
         identity = key.of(record)
         keys = [(identity, key.encode(identity))]
         payload = self.encode(member, record, identity)
@@ -308,14 +345,15 @@ class Insertion(Records):
         if transaction is not None:
             with transaction.lock:
                 (number,) = self._plan(key, keys).numbers
-                transaction.write(self, number, Written(payload, member, claims))
+                transaction.write(self, number, Written(payload, member, claims, is_marked))
             return identity
         while True:
             plan = self._plan(key, keys)
 
             def action(plan: _Plan = plan) -> bool:
                 if self._is_as_planned(key, plan):
-                    self.commit_one(plan.numbers[0], payload, member, Kind.INSERTED, claims)
+                    number = plan.numbers[0]
+                    self.commit_one(number, payload, member, Kind.INSERTED, claims, is_marked)
                     return True
                 return False
 
@@ -410,14 +448,16 @@ class Insertion(Records):
 
     # -- insert_many ---------------------------------------------------------------------
 
-    def insert_many(self, records: list[Any]) -> list[Any]:
-        """Insert records as one commit and return their identities."""
+    def insert_many(self, records: list[Any], is_marked: bool = False) -> list[Any]:
+        """Insert records as one commit and return their identities; marked ones are encrypted."""
         self.engine.log.raise_if_unusable()
         self.refuse_borrowed()
+        if is_marked:
+            self.refuse_marking()
         with collector_paused():
             members = self._members_of(records)
             if self.key is not None:
-                return self._insert_many_keyed(self.key, records, members)
+                return self._insert_many_keyed(self.key, records, members, is_marked)
             explicit = self._asked_identities(records, members)
             payloads = self._payloads(records, members, explicit)
             if not records:
@@ -429,16 +469,23 @@ class Insertion(Records):
                     first = transaction.next_identity(self)
                     wanted = explicit or [0] * len(records)
                     numbers = self._assigned(wanted, first, self.is_there)
-                    states = map(Written, payloads, members, claims or repeat(NO_CLAIMS))
+                    states = self._states(payloads, members, claims, is_marked)
                     for number, state in zip(numbers, states, strict=False):
                         transaction.write(self, number, state)
                 return numbers
             return self.autocommit(
-                lambda: self._commit_many(explicit, payloads, members, claims), records
+                lambda: self._commit_many(explicit, payloads, members, claims, is_marked), records
             )
 
+    @staticmethod
+    def _states(
+        payloads: list[bytes], members: list[Member], claims: list[Claims], is_marked: bool
+    ) -> Iterator[Written]:
+        """Give the states of new records for a transaction."""
+        return map(Written, payloads, members, claims or repeat(NO_CLAIMS), repeat(is_marked))
+
     def _insert_many_keyed(
-        self, key: NaturalKey, records: list[Any], members: list[Member]
+        self, key: NaturalKey, records: list[Any], members: list[Member], is_marked: bool
     ) -> list[Any]:
         identities = list(map(key.of, records))
         keys = [(identity, key.encode(identity)) for identity in identities]
@@ -450,7 +497,7 @@ class Insertion(Records):
         if transaction is not None:
             with transaction.lock:
                 numbers = self._plan(key, keys).numbers
-                states = map(Written, payloads, members, claims or repeat(NO_CLAIMS))
+                states = self._states(payloads, members, claims, is_marked)
                 for number, state in zip(numbers, states, strict=False):
                     transaction.write(self, number, state)
             return identities
@@ -459,7 +506,7 @@ class Insertion(Records):
 
             def action(plan: _Plan = plan) -> bool:
                 if self._is_as_planned(key, plan):
-                    self._commit_numbered(plan.numbers, payloads, members, claims)
+                    self._commit_numbered(plan.numbers, payloads, members, claims, is_marked)
                     return True
                 return False
 
@@ -538,26 +585,27 @@ class Insertion(Records):
         payloads: list[bytes],
         members: list[Member],
         claims: list[Claims],
+        is_marked: bool,
     ) -> list[int]:
         """Append records as one commit; ``explicit`` is empty when none asks for an identity."""
         first = self.identities.next_identity
         if explicit:
             numbers = self._assigned(explicit, first, self.identities.find)
-            self._commit_numbered(numbers, payloads, members, claims)
+            self._commit_numbered(numbers, payloads, members, claims, is_marked)
             return numbers
         identities = range(first, first + len(payloads))
         self.checked_next(identities[-1])
         changes = self._claimed(identities, claims)
         self.indexes.refuse_taken(changes)
         self.ensure_registered(self.distinct(members))
-        pointers = self._pointers(identities, payloads, members, Kind.INSERTED)
+        pointers = self._pointers(identities, members, Kind.INSERTED, is_marked)
 
         def publish(slot: int) -> None:
             self.horizon.slot = self.engine.log.next_slot
             self.identities.extend(first, slot, len(identities))
             self.indexes.take_claims(changes)
 
-        self.engine.commit(pointers, b"".join(payloads), publish)
+        self.engine.commit(pointers, payloads, publish)
         return list(identities)
 
     def _claimed(
@@ -575,12 +623,13 @@ class Insertion(Records):
         payloads: list[bytes],
         members: list[Member],
         claims: list[Claims],
+        is_marked: bool,
     ) -> None:
         """Append new records as one commit; the lock is held."""
         changes = self._claimed(numbers, claims)
         self.indexes.refuse_taken(changes)
         self.ensure_registered(self.distinct(members))
-        pointers = self._pointers(numbers, payloads, members, Kind.INSERTED)
+        pointers = self._pointers(numbers, members, Kind.INSERTED, is_marked)
 
         def publish(slot: int) -> None:
             self.horizon.slot = self.engine.log.next_slot
@@ -588,31 +637,25 @@ class Insertion(Records):
                 self.identities.set(number, slot + offset)
             self.indexes.take_claims(changes)
 
-        self.engine.commit(pointers, b"".join(payloads), publish)
+        self.engine.commit(pointers, payloads, publish)
 
     def _pointers(
-        self,
-        numbers: Sequence[int],
-        payloads: Sequence[bytes],
-        members: Sequence[Member],
-        kind: Kind,
+        self, numbers: Sequence[int], members: Sequence[Member], kind: Kind, is_marked: bool = False
     ) -> Array:
-        """Return the pointers of a commit without what the log fills in; ``members`` of none: 0."""
+        """Return the pointers of a commit without what the log fills in; the lock is held."""
         count = len(numbers)
         pointers = empty_pointers(count)
         if isinstance(numbers, range):
             pointers["identity"] = np.arange(numbers.start, numbers.stop)
         else:
             pointers["identity"] = np.fromiter(numbers, "<i8", count)
-        lengths = np.fromiter(map(len, payloads), "<i8", count)
-        self.engine.log.refuse_large(int(lengths.max()))
-        pointers["length"] = lengths
-        pointers["checksum"] = np.fromiter(map(checksum32, payloads), "<u4", count)
-        pointers["checksum"][pointers["length"] == 0] = 0
         pointers["collection"] = self.collection_id
         if self.members.sole is not None:
             pointers["writer"] = self.members.sole.writer_id
         else:
             pointers["writer"] = np.fromiter((each.writer_id for each in members), "<u2", count)
         pointers["kind"] = kind
+        pointers["flags"] = self.engine.log.seal_flags(is_marked=is_marked)
+        if self._has_marks and kind is Kind.UPDATED:
+            pointers["flags"] = [self.seal_flags(number, is_marked) for number in numbers]
         return pointers

@@ -11,7 +11,7 @@ from memdb._cloners import Cloner, get_cloner
 from memdb.errors import ConfigError, RecordTypeError
 from memdb.serializers import Codec, FieldShape, Serializer, Shape, shape_of, writer_schema
 from memdb.serializers._shape import is_union
-from memdb.storage import Kind, pointer_end
+from memdb.storage import Kind, Log, pointer_end
 
 
 class Member:
@@ -22,6 +22,7 @@ class Member:
         schema: The writer schema of the class as it is now.
         writer_id: Number of the schema in the catalogue, 0 until the first write.
         pointer_ends: Constant end of a pointer of this class for each kind.
+        marked_ends: The same where the record is marked to be encrypted.
     """
 
     def __init__(
@@ -41,15 +42,20 @@ class Member:
         self.omits_identity = bool(getattr(self.codec, "omits_identity", False))
         self.writer_id = 0
         self.pointer_ends: dict[Kind, bytes] = {}
+        self.marked_ends: dict[Kind, bytes] = {}
 
-    def set_writer(self, collection_id: int, writer_id: int) -> None:
+    def set_writer(self, collection_id: int, writer_id: int, log: Log) -> None:
         """Take the numbers that the catalogue gave."""
-        pointer_ends = {
-            kind: pointer_end(collection_id, 0 if kind is Kind.DELETED else writer_id, kind)
-            for kind in Kind
-        }
+        pointer_ends, marked_ends = [
+            {
+                kind: pointer_end(collection_id, writer_id, kind, flags)
+                for kind in (Kind.INSERTED, Kind.UPDATED)
+            }
+            for flags in (log.seal_flags(), log.seal_flags(is_marked=True))
+        ]
         # No call between: an interrupt must not leave the number of a writer without the rest.
         self.pointer_ends = pointer_ends
+        self.marked_ends = marked_ends
         self.writer_id = writer_id
 
 

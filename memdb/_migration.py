@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from memdb._engine import Engine
     from memdb._members import Member
     from memdb._store import Store
+    from memdb.storage import Era
 
 _BATCH = 1000
 
@@ -69,10 +70,10 @@ def migrate(
             " transaction. Call it outside."
         )
     old = {store: _old_slots(store) for store in list(engine.stores.values()) if _can_write(store)}
-    total = sum(map(len, old.values()))
+    total = sum([len(slots) for _, slots in old.values()])
     done = 0
     results = {}
-    for store, slots in old.items():
+    for store, (_, slots) in old.items():
         migrated, failures = 0, list[tuple[Any, Failure]]()
         for start in range(0, len(slots), _BATCH):
             batch = slots[start : start + _BATCH]
@@ -90,14 +91,19 @@ def _can_write(store: Store) -> bool:
     return not store.is_borrowed()
 
 
-def _old_slots(store: Store) -> list[int]:
-    """Return the slots of the live versions that are not in their present form."""
+def _old_slots(store: Store) -> tuple[Era, list[int]]:
+    """Return the slots of the live versions that are not in their present form.
+
+    With their era, which is kept so that they can be read when a compaction, which converts them
+    all, comes meanwhile.
+    """
     log = store.engine.log
     with log.lock:
+        era = log.era
         _, slots = store.identities.arrays()
         writers = log.pointers_of(slots)["writer"]
     old = [writer for writer in np.unique(writers).tolist() if store.decoding.is_old(writer)]
-    return sorted(slots[np.isin(writers, old)].tolist())
+    return era, sorted(slots[np.isin(writers, old)].tolist())
 
 
 def _upgraded(

@@ -14,6 +14,7 @@ from memdb.indexes import (
     NUMBER_MASK,
     TAG_OF_STR,
     TAGS,
+    Digest,
     digest,
     encode_key,
     first_seed,
@@ -21,8 +22,10 @@ from memdb.indexes import (
 )
 from memdb.serializers import Shape
 
-# How a file says by which function numbers are made; there will be another for encrypted ones.
+# How a file says by which function numbers are made. That of an encrypted file has a secret: who
+# can read the file must not find out whether a key that they guess is there.
 _HASH = "xxh3"
+_SECRET_HASH = "blake2b"
 
 
 class NaturalKey:
@@ -34,6 +37,7 @@ class NaturalKey:
         is_displaced: Whether a key of the collection is not under its first number, because
             another key was there. With 63 bits that takes some billions of records.
         is_saved: Whether the catalogue has all of this.
+        digest: The hash that makes numbers of keys.
     """
 
     def __init__(
@@ -44,12 +48,15 @@ class NaturalKey:
         *,
         is_displaced: bool,
         former: tuple[tuple[str, ...], ...] = (),
+        secret_digest: Digest | None = None,
     ) -> None:
         self.fields = fields
         self.sole_field = fields[0] if len(fields) == 1 else None
         self.seed = seed
         self.is_displaced = is_displaced
         self.is_saved = False
+        self.digest = secret_digest or digest
+        self._secret_digest = secret_digest
         self._former = former
         self._collection = collection
         self._first_seeds = [first_seed(seed, tag) for tag in range(TAGS)]
@@ -57,8 +64,20 @@ class NaturalKey:
         self._items: Callable[[Any], Any] = itemgetter(*fields)
 
     @classmethod
-    def declared(cls, collection: str, fields: tuple[str, ...], shapes: list[Shape]) -> NaturalKey:
+    def declared(
+        cls,
+        collection: str,
+        fields: tuple[str, ...],
+        shapes: list[Shape],
+        secret_digest: Digest | None = None,
+    ) -> NaturalKey:
         """Return the key that a program declares for a collection which the file has not.
+
+        Args:
+            collection: Its name.
+            fields: Those of the key.
+            shapes: Of the classes.
+            secret_digest: That of an encrypted file.
 
         Raises:
             ConfigError: A class has no such field.
@@ -71,16 +90,20 @@ class NaturalKey:
                         f"{collection}: the key {name!r} is no field of {shape.name}."
                         f"{nearest(name, known)}"
                     )
-        return cls(collection, fields, secrets.randbelow(MAX_SEED + 1), is_displaced=False)
+        seed = secrets.randbelow(MAX_SEED + 1)
+        return cls(collection, fields, seed, is_displaced=False, secret_digest=secret_digest)
 
     @classmethod
-    def stored(cls, collection: str, entry: Mapping[str, Any]) -> NaturalKey:
+    def stored(
+        cls, collection: str, entry: Mapping[str, Any], secret_digest: Digest | None = None
+    ) -> NaturalKey:
         """Return the key that a file has for a collection.
 
         Raises:
             ConfigError: It needs a newer memdb.
         """
-        if entry.get("hash") != _HASH:
+        known = {_HASH: None} if secret_digest is None else {_SECRET_HASH: secret_digest}
+        if entry.get("hash") not in known:
             raise ConfigError(
                 f"{collection}: its keys are hashed by {entry.get('hash')!r}, which this memdb does"
                 " not know. Use a newer one."
@@ -91,9 +114,19 @@ class NaturalKey:
             entry["seed"],
             is_displaced=entry.get("displaced", False),
             former=tuple(tuple(names) for names in entry.get("former", ())),
+            secret_digest=secret_digest,
         )
         key.is_saved = True
         return key
+
+    def become(self, other: NaturalKey) -> None:
+        """Be the key that the file has for a collection that had no record when it was asked for.
+
+        In place, as much holds the object; nothing was looked up by it that is there.
+        """
+        self.seed, self._first_seeds = other.seed, other._first_seeds
+        self.is_displaced, self.is_saved = other.is_displaced, other.is_saved
+        self._former = other._former
 
     def displace(self) -> None:
         """Note that a key is under another than its first number."""
@@ -111,11 +144,13 @@ class NaturalKey:
             self.seed,
             is_displaced=self.is_displaced,
             former=former,
+            secret_digest=self._secret_digest,
         )
 
     def to_catalogue(self) -> dict[str, Any]:
         """Return what the file remembers of it."""
-        entry: dict[str, Any] = {"fields": list(self.fields), "hash": _HASH, "seed": self.seed}
+        name = _HASH if self._secret_digest is None else _SECRET_HASH
+        entry: dict[str, Any] = {"fields": list(self.fields), "hash": name, "seed": self.seed}
         if self._former:
             entry["former"] = [list(names) for names in self._former]
         return {**entry, "displaced": True} if self.is_displaced else entry
@@ -169,9 +204,10 @@ class NaturalKey:
         """Return the numbers under which a key's record may be, the first one first."""
         tag, content = encoded
         if self.is_displaced:
-            return numbers_of(tag, content, self.seed, is_displaced=True)
+            seed, hashed = self.seed, self.digest
+            return numbers_of(tag, content, seed, is_displaced=True, digest=hashed)
         # The same, a third of its time: every access by key comes here.
-        return (digest(content, self._first_seeds[tag]) & NUMBER_MASK or 1,)
+        return (self.digest(content, self._first_seeds[tag]) & NUMBER_MASK or 1,)
 
     def is_of(self, record: Any, encoded: tuple[int, bytes]) -> bool:
         """Whether a stored record has exactly this key."""

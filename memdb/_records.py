@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -17,9 +17,10 @@ from memdb.errors import DamageError, DecodeError, IdentityError
 from memdb.indexes import HashedIdentities, IdentityIndex, ScannedIdentities
 from memdb.indexes._identity import Identities
 from memdb.serializers import Evolution, Serializer, shape_of
-from memdb.storage import Array, Kind
+from memdb.storage import Array, Kind, Moved
 
 if TYPE_CHECKING:
+    from memdb._declaration import Declaration
     from memdb._engine import Engine
     from memdb._index_set import IndexSet
     from memdb._references import Reference
@@ -66,12 +67,16 @@ class Records:
         checked: Those of them that are checked.
         referrers: The foreign keys, of all collections that were asked for, that are checked and
             lead here.
+        declaration: How the program has asked for the collection.
+        on_key: Called when a reader's natural key has become that of the file.
         on_untyped: Called once, when `decoding.is_typed` or `decoding.is_native` becomes False; by
             any thread, in the middle of a reading, and before what is read is there.
     """
 
     on_untyped: Callable[[], None] | None = None
+    on_key: Callable[[], None] | None = None
 
+    declaration: Declaration
     indexes: IndexSet
     references: tuple[Reference, ...] = ()
     checked: tuple[Reference, ...] = ()
@@ -107,34 +112,66 @@ class Records:
         if self.collection_id:
             for member in members:
                 member.set_writer(
-                    self.collection_id, engine.writer_id(self.collection_id, member.schema)
+                    self.collection_id,
+                    engine.writer_id(self.collection_id, member.schema),
+                    engine.log,
                 )
-        self.identities = self._build_identities(has_identity_index)
+        self._has_identity_index = has_identity_index
+        with engine.log.lock:
+            self.identities = self.identities_here()
 
-    def _build_identities(self, has_index: bool) -> Identities:
-        log = self.engine.log
+    def identities_here(self) -> Identities:
+        """Return the identity index for what the log has; the lock is held."""
+        log, number = self.engine.log, self.collection_id
+        count, last = log.next_slot - log.first_slot, log.last_identities.get(number, 0)
+        return self.identities_in(log.pointer_parts(), number, count, last)
+
+    def identities_in(
+        self,
+        parts: Iterable[tuple[int, Array]],
+        collection_id: int,
+        count: int,
+        last_identity: int,
+    ) -> Identities:
+        """Return the identity index for what a file holds of the collection.
+
+        Args:
+            parts: All pointers, with the slot of the first of each part, in order of slots.
+            collection_id: The number of the collection there.
+            count: How many pointers there are.
+            last_identity: The highest identity ever given.
+
+        Raises:
+            DamageError: A pointer is none that memdb writes.
+        """
         cls: type[Any] = IdentityIndex if self.key is None else HashedIdentities
-        if not has_index:
+        if not self._has_identity_index:
             cls = ScannedIdentities
-        last = log.last_identities.get(self.collection_id, 0)
-        with log.lock:
-            made: Identities = cls.build(self._own_pointers(), log.next_slot, last)
+        own = self._own_pointers(parts, collection_id)
+        made: Identities = cls.build(own, count, last_identity)
         return made
 
-    def _own_pointers(self) -> Iterator[tuple[Array, Array]]:
-        """Give identities and slots of the collection's versions, slot 0 for a deletion."""
-        for first, pointers in self.engine.log.pointer_parts():
+    def _own_pointers(
+        self, parts: Iterable[tuple[int, Array]], collection_id: int
+    ) -> Iterator[tuple[Array, Array]]:
+        """Give identities and slots of a collection's versions, slot 0 for a deletion."""
+        for first, pointers in parts:
             slots = np.arange(first, first + len(pointers), dtype="u4")
             identities, kinds = pointers["identity"], pointers["kind"]
             is_deletion = kinds == Kind.DELETED
             if is_deletion.any():
                 slots[is_deletion] = 0
-            is_own = pointers["collection"] == self.collection_id
+            is_own = pointers["collection"] == collection_id
             if not is_own.all():
                 identities, kinds, slots = identities[is_own], kinds[is_own], slots[is_own]
             if len(slots):
                 self._refuse_unknown(identities.min(), kinds.min(), kinds.max())
             yield identities, slots
+
+    def refuse_unknown(self, pointers: Array) -> None:
+        """Raise DamageError for pointers that memdb does not write."""
+        kinds = pointers["kind"]
+        self._refuse_unknown(pointers["identity"].min(), kinds.min(), kinds.max())
 
     def _refuse_unknown(self, identity: int, first_kind: int, last_kind: int) -> None:
         """Raise for pointers that memdb does not write, though their checksum is right."""
@@ -218,6 +255,12 @@ class Records:
         Raises:
             DecodeError: The record can't be made, and not even its key can be told.
         """
+        try:
+            return self._key_at(key, number)
+        except Moved:
+            return self.key_at(key, number)
+
+    def _key_at(self, key: NaturalKey, number: int) -> tuple[tuple[int, bytes] | None, int]:
         slot = self._slot_here(number)
         if slot is None:
             return None, 0
@@ -291,7 +334,10 @@ class Records:
         slot = self.slot_of(number)
         if not slot:
             return None
-        _, writer_id, _, payload = log.read(slot)
+        try:
+            _, writer_id, _, payload = log.read(slot)
+        except Moved:
+            return self.shared(number)
         record = self.decoding.decode(writer_id, payload, number)
         conforms = self.cloner.conforms
         if self.cache_limit == 0 or (conforms is not None and not conforms(record)):
@@ -316,6 +362,60 @@ class Records:
         # The oldest sixteenth at once: cheaper than one by one, and a hit stays free.
         for identity in list(islice(cache, len(cache) - limit + limit // 16)):
             cache.pop(identity, None)
+
+    # -- what came from elsewhere --------------------------------------------------------
+
+    def take_numbers(self, collection_id: int, key: NaturalKey | None) -> None:
+        """Take what the catalogue says of the collection and its classes by now.
+
+        For a reader: a writer sets its own.
+
+        Args:
+            collection_id: 0 where the catalogue does not have it.
+            key: The natural key, where the collection has just come into the file.
+        """
+        self.collection_id = collection_id
+        for member in self.members:
+            writer_id = self.engine.writer_id(collection_id, member.schema)
+            if writer_id != member.writer_id:
+                member.set_writer(collection_id, writer_id, self.engine.log)
+        if self.key is None:
+            return
+        if key is not None:
+            self.key.become(key)
+            if self.on_key is not None:
+                self.on_key()
+        entry = self.engine.entry_of(self.name) or {}
+        if entry.get("key", {}).get("displaced"):
+            self.key.is_displaced = True
+
+    def take_in(self, numbers: Array, slots: Array) -> None:
+        """Make versions that another process has written the live ones; the lock is held.
+
+        The horizon is raised already. Doing it twice is as good as once.
+
+        Args:
+            numbers: (n,) <i8, in order of commit.
+            slots: (n,) <i8, rising; 0 for a deletion.
+        """
+        cache = self.cache
+        # Invariant: before the index, as in `publish`.
+        if len(numbers) <= len(cache):
+            for number in numbers.tolist():
+                cache.pop(number, None)
+        elif cache:
+            changed = set(numbers.tolist())
+            for number in [number for number in cache if number in changed]:
+                del cache[number]
+        self.identities.update(numbers, slots)
+
+    def start_over(self, identities: Identities) -> None:
+        """Forget what was read and have other identities: of another file; the lock is held."""
+        self.cache.clear()
+        self.identities = identities
+        self.indexes.start_over()
+
+    # -- whole versions ------------------------------------------------------------------
 
     def record_at(self, slot: int) -> Any:
         """Return a new object of any version that has bytes."""

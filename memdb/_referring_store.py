@@ -28,17 +28,19 @@ class ReferringStore(Store):
     one change may refer to each other.
     """
 
-    def insert(self, record: Any) -> Any:
-        """Insert a record and return its identity."""
-        return self._checked(super().insert, record)
+    def insert(self, record: Any, is_marked: bool = False) -> Any:
+        """Insert a record and return its identity, see `Insertion.insert`."""
+        return self._checked(super().insert, record, is_marked)
 
-    def insert_many(self, records: list[Any]) -> list[Any]:
-        """Insert records as one commit and return their identities."""
-        return self._checked(super().insert_many, records)
+    def insert_many(self, records: list[Any], is_marked: bool = False) -> list[Any]:
+        """Insert records as one commit, see `Insertion.insert_many`."""
+        return self._checked(super().insert_many, records, is_marked)
 
-    def replace(self, state: Current, record: Any, member: Member) -> bool | None:
+    def replace(
+        self, state: Current, record: Any, member: Member, is_marked: bool = False
+    ) -> bool | None:
         """Write a new version of a record, see `Store.replace`."""
-        return self._checked(super().replace, state, record, member)
+        return self._checked(super().replace, state, record, member, is_marked)
 
     def _checked(self, change: Callable[..., R], *arguments: Any) -> R:
         try:

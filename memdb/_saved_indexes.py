@@ -62,6 +62,7 @@ class SavedIndexes:
         self._progress: dict[str, _Progress] = {}
         self._dropped: set[str] = set()
         self.misfits: set[str] = set()
+        self.mapped: set[str] = set()
 
     # -- using ---------------------------------------------------------------------------
 
@@ -88,6 +89,7 @@ class SavedIndexes:
 
         Cost: O(n), vectorised: some milliseconds a million.
         """
+        era = self._store.engine.log.era
         found = self.find(bound)
         if found is None:
             return None
@@ -101,9 +103,12 @@ class SavedIndexes:
         saved = Saved(arrays, _parts_of(found.meta)[2])
         entries = from_saved(bound.kind, saved)
         if entries is None or not self._has_right_numbers(saved, found.slot):
-            self.misfits.add(bound.name)
+            # Unless the log went over to another file meanwhile.
+            if self._store.engine.log.era is era:
+                self.misfits.add(bound.name)
             return None
         self._progress[bound.name] = _Progress(found.slot, 0)
+        self.mapped.add(bound.name)
         return entries, found.slot
 
     def _has_right_numbers(self, saved: Saved, slot: int) -> bool:
@@ -139,6 +144,11 @@ class SavedIndexes:
         has_one_field = bound.paths is not None and len(bound.paths) == 1
         is_ours = getattr(self._store.serializer, "exact_start", None) is not None
         return is_plain and has_one_field and bound.declaration.where is None and is_ours
+
+    def start_over(self) -> None:
+        """Forget everything, as the file is another one."""
+        self._progress.clear()
+        self.misfits.clear()
 
     # -- writing -------------------------------------------------------------------------
 
@@ -176,7 +186,7 @@ class SavedIndexes:
             return
         self._dropped.clear()
         for each in written:
-            self._progress[each.name] = _Progress(each.slot, 0)
+            self._progress[each.name] = _Progress(log.era.base + each.slot, 0)
 
     def _to_be_saved(self, bound: BoundIndex, entries: object, cursor: int) -> Saved | None:
         """Return an index as arrays, None where it is not worth it or can't be."""

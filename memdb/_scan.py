@@ -11,7 +11,7 @@ import numpy as np
 
 from memdb._transaction import Change, Written
 from memdb.errors import DamageError, DecodeError, IdentityError
-from memdb.storage import Array, Finding, Kind
+from memdb.storage import Array, Era, Finding, Kind
 
 if TYPE_CHECKING:
     from memdb._natural_key import NaturalKey
@@ -42,12 +42,14 @@ class Snapshot(NamedTuple):
         slots: (n,) <i8, of their versions.
         version: The slot that the next version of the log got then.
         changes: What the calling context's transaction changed, by number.
+        era: Keeps the versions readable, should the log go over to another file.
     """
 
     numbers: Array
     slots: Array
     version: int
     changes: dict[int, Change]
+    era: Era
 
 
 def take_snapshot(store: Records) -> Snapshot:
@@ -64,9 +66,9 @@ def take_snapshots(stores: Sequence[Records]) -> dict[Any, Snapshot]:
     engine.log.raise_if_closed()
     with engine.log.lock:
         arrays = [store.identities.arrays() for store in stores]
-        version = engine.log.next_slot
+        version, era = engine.log.next_slot, engine.log.era
     return {
-        store: _snapshot(store, numbers, slots, version)
+        store: _snapshot(store, numbers, slots, version, era)
         for store, (numbers, slots) in zip(stores, arrays, strict=True)
     }
 
@@ -78,23 +80,23 @@ def snapshot_of(store: Records, numbers: Sequence[int]) -> Snapshot:
     wanted = np.unique(np.array(numbers, "<i8"))
     with engine.log.lock:
         slots = np.fromiter(map(store.identities.find, wanted.tolist()), "<i8", len(wanted))
-        version = engine.log.next_slot
+        version, era = engine.log.next_slot, engine.log.era
     is_there = slots != 0
-    return _snapshot(store, wanted[is_there], slots[is_there], version)
+    return _snapshot(store, wanted[is_there], slots[is_there], version, era)
 
 
-def _snapshot(store: Records, numbers: Array, slots: Array, version: int) -> Snapshot:
+def _snapshot(store: Records, numbers: Array, slots: Array, version: int, era: Era) -> Snapshot:
     if store.key is not None:
         order = np.argsort(slots)
         numbers, slots = numbers[order], slots[order]
     transaction = store.engine.current()
     changes = transaction.changes(store) if transaction is not None else {}
-    return Snapshot(numbers, slots, version, changes)
+    return Snapshot(numbers, slots, version, changes, era)
 
 
 def _merged(store: Records, snapshot: Snapshot) -> tuple[Array, Array]:
     """Return the numbers that are there, in order, and their slots; 0: in the changes."""
-    numbers, slots, _, changes = snapshot
+    numbers, slots, changes = snapshot.numbers, snapshot.slots, snapshot.changes
     if not changes:
         return numbers, slots
     keep = ~np.isin(numbers, np.fromiter(changes, "<i8", len(changes)))
@@ -278,10 +280,11 @@ def given(store: Records, row: Row) -> Any:
 
 def history(
     store: Records, identity: Any
-) -> Iterator[tuple[int, Kind, Any, DecodeError | DamageError | None]]:
-    """Give slot, kind, record and error of the committed versions of a record, oldest first.
+) -> Iterator[tuple[int, int, Kind, Any, DecodeError | DamageError | None]]:
+    """Give the committed versions of a record, oldest first.
 
-    The record is None for a deletion, and for a version that can't be read any more.
+    Of each: number in the file, time in nanoseconds, kind, record and error. The record is None
+    for a deletion, and for a version that can't be read any more.
     """
     log, key = store.engine.log, store.key
     encoded = None
@@ -297,8 +300,9 @@ def history(
             return
         numbers = key.numbers(encoded)
     with log.lock:
-        stop = log.next_slot
-    pointers = log.pointers(1, stop)
+        # Kept, so that all versions can be read though the log may go over to another file.
+        era, first, stop = log.era, log.first_slot, log.next_slot
+    pointers = log.pointers(first, stop)
     is_wanted = np.isin(pointers["identity"], numbers) & (
         pointers["collection"] == store.collection_id
     )
@@ -310,7 +314,7 @@ def history(
         error: DecodeError | DamageError | None = None
         if kind is not Kind.DELETED:
             try:
-                record = store.record_at(row + 1)
+                record = store.record_at(era.base + row + 1)
                 own = store.identity_of(number, record)
             except DecodeError as caught:
                 error, own = caught, identity if caught.identity is None else caught.identity
@@ -319,7 +323,7 @@ def history(
             if key is not None:
                 (others.discard if key.encode(own) == encoded else others.add)(number)
         if number not in others:
-            yield row + 1, kind, record, error
+            yield row + 1, era.map.time_of(row + 1), kind, record, error
 
 
 def misplaced(

@@ -11,8 +11,8 @@ from memdb._members import Member
 from memdb._reference_checks import follow, present_identities
 from memdb._scan import present, take_snapshot
 from memdb._transaction import DELETED, TransactionScope, Written
-from memdb.errors import DamageError, EncodeError
-from memdb.storage import Kind, empty_pointers
+from memdb.errors import DamageError, DecodeError, EncodeError
+from memdb.storage import Kind, Moved, empty_pointers
 
 
 class Current(NamedTuple):
@@ -66,11 +66,13 @@ class Store(Insertion):
             change = None if transaction is None else transaction.find(self, number)
             if not isinstance(change, Written):
                 raise self.not_found(identity)
-            payload, member, _ = change
+            payload, member = change.payload, change.member
             record = None if is_replaced else member.codec.decode(payload, number)
             return Current(number, 0, member, payload, record)
         try:
             _, writer_id, _, payload = engine.log.read(slot)
+        except Moved:
+            return self.current_state(identity, is_replaced=is_replaced)
         except DamageError:
             if not is_replaced:
                 raise
@@ -88,13 +90,16 @@ class Store(Insertion):
             record = self.decoding.decode(writer_id, payload, number)
         return Current(number, slot, writer_id, payload, record)
 
-    def replace(self, state: Current, record: Any, member: Member) -> bool | None:
+    def replace(
+        self, state: Current, record: Any, member: Member, is_marked: bool = False
+    ) -> bool | None:
         """Write a new version of a record, if it is still in ``state``.
 
         Args:
             state: Where the change began.
             record: The new version.
             member: Its class.
+            is_marked: It is to be encrypted; else that stays as it was.
 
         Returns:
             True when it was written, False when the bytes are the same and nothing was, None
@@ -110,6 +115,12 @@ class Store(Insertion):
             locate(error, self.name, self.identity_of(number, record))
             raise
         is_same_writer = writer is member or (writer == member.writer_id != 0)
+        if is_marked:
+            self.refuse_marking()
+            try:
+                is_same_writer &= state.slot != 0 and self.engine.log.is_sealed(state.slot)
+            except Moved:
+                return None
         if is_same_writer and self._is_unchanged(number, old, payload, member):
             return False
         indexes = self.indexes
@@ -122,18 +133,53 @@ class Store(Insertion):
                     is_as_before = self.slot_of(number) == state.slot
                 else:
                     is_as_before = change.payload is old
-                if not is_as_before:
-                    return None
-                transaction.write(self, number, Written(payload, member, claims))
-            return True
-
-        def action() -> bool | None:
-            if self.identities.find(number) != state.slot:
+                if is_as_before:
+                    transaction.write(self, number, Written(payload, member, claims, is_marked))
+                    return True
+            if change is not None:
                 return None
-            self.commit_one(number, payload, member, Kind.UPDATED, claims)
-            return True
+        else:
 
-        return self.autocommit(action, [record])
+            def action() -> bool:
+                if self.identities.find(number) != state.slot:
+                    return False
+                self.commit_one(number, payload, member, Kind.UPDATED, claims, is_marked)
+                return True
+
+            if self.autocommit(action, [record]):
+                return True
+        again = self._moved(state)
+        return None if again is None else self.replace(again, record, member, is_marked)
+
+    def _moved(self, state: Current) -> Current | None:
+        """Return a state by its slot in the present file, None if the record was changed since.
+
+        A compaction gives every version another slot, and nothing else: who began a change
+        before it must not be told that somebody else has changed the record.
+        """
+        log = self.engine.log
+        if not 0 < state.slot < log.first_slot:
+            return None
+        while True:
+            slot = self.slot_of(state.number)
+            if not slot:
+                return None
+            try:
+                _, writer, _, payload = log.read(slot)
+            except Moved:
+                continue
+            except DamageError:
+                return None
+            break
+        is_same = (writer, payload) == (state.writer, state.payload)
+        if not is_same and isinstance(state.writer, int) and self.decoding.is_old(state.writer):
+            # The compaction brings old forms up to date.
+            try:
+                record = self.decoding.decode(state.writer, state.payload, state.number)
+                is_same = self.member_of(record).codec.encode(record) == payload
+            except (DecodeError, EncodeError):
+                return None
+        return state._replace(slot=slot, writer=writer, payload=payload) if is_same else None
 
     def rewrite(self, states: list[tuple[int, int, bytes, Member]]) -> int:
         """Write the same records in their present form, as one commit; see `migrate`.
@@ -151,13 +197,13 @@ class Store(Insertion):
                 return 0
             numbers, _, payloads, members = map(list, zip(*kept, strict=True))
             self.ensure_registered(self.distinct(members))
-            pointers = self._pointers(numbers, payloads, members, Kind.UPDATED)
+            pointers = self._pointers(numbers, members, Kind.UPDATED)
 
             def publish(slot: int) -> None:
                 for offset, number in enumerate(numbers):
                     self.publish(number, slot + offset)
 
-            self.engine.commit(pointers, b"".join(payloads), publish)
+            self.engine.commit(pointers, payloads, publish)
             return len(kept)
 
         return self.engine.autocommit(action)
@@ -256,7 +302,8 @@ class Store(Insertion):
                 pointers["identity"] = numbers
                 pointers["collection"] = self.collection_id
                 pointers["kind"] = Kind.DELETED
-                self.engine.commit(pointers, b"", lambda _: publish(numbers))
+                payloads = [b""] * len(numbers)
+                self.engine.commit(pointers, payloads, lambda _: publish(numbers))
                 self.indexes.discard_all()
             return len(numbers)
 

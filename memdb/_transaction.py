@@ -11,7 +11,7 @@ import numpy as np
 from memdb._claims import Claims, Taken
 from memdb.errors import TransactionError
 from memdb.indexes import HashEntries
-from memdb.storage import POINTER_DTYPE, Kind, checksum32
+from memdb.storage import POINTER_DTYPE, Array, Kind, Moved
 
 if TYPE_CHECKING:
     from memdb._engine import Engine
@@ -22,11 +22,16 @@ if TYPE_CHECKING:
 
 
 class Written(NamedTuple):
-    """A new state of a record: its bytes, their class, and its keys in unique indexes."""
+    """A new state of a record: its bytes, their class, and its keys in unique indexes.
+
+    Attributes:
+        is_marked: It is to be encrypted, whatever it was before.
+    """
 
     payload: bytes
     member: Member
     claims: Claims | None = None
+    is_marked: bool = False
 
 
 class Deleted(NamedTuple):
@@ -65,6 +70,7 @@ class Transaction:
         self.over.acquire()
         self._layers: list[dict[tuple[Insertion, int], Change]] = [{}]
         self._next_identities: dict[Insertion, int] = {}
+        self._has_marks = engine.log.has_marks
         # Of collections with checked foreign keys: what was written, in order and perhaps dropped
         # since, and until where it was taken into the entries of `pending`.
         self._written: dict[Insertion, list[int]] = {}
@@ -124,6 +130,10 @@ class Transaction:
         # The numbers of natural keys are given by nobody.
         if store.key is None and number >= self.next_identity(store):
             self._next_identities[store] = number + 1
+        if self._has_marks and isinstance(change, Written):
+            before = self.find(store, number)
+            if isinstance(before, Written) and before.is_marked:
+                change = change._replace(is_marked=True)
         # Readers must come to where the transaction is looked at. Under the lock, so that none
         # puts the old object back.
         with self._engine.log.lock:
@@ -182,25 +192,27 @@ class Transaction:
             ]
             if forms:
                 engine.register(list(dict.fromkeys(forms)))
-            payloads = (change.payload for _, _, change, _ in changes)
             engine.commit(
-                np.array([self._pointer(*change) for change in changes], POINTER_DTYPE),
-                b"".join(payload for payload in payloads if payload is not None),
+                self._pointers(changes),
+                [change.payload or b"" for _, _, change, _ in changes],
                 lambda slot: self._publish(changes, slot, list(stores)),
             )
             return log.end
 
-    def _pointer(
-        self, store: Insertion, number: int, change: Change, kind: Kind
-    ) -> tuple[int, ...]:
-        """Return a pointer's fields, without those that the log fills in."""
-        if isinstance(change, Deleted):
-            return number, 0, 0, 0, store.collection_id, 0, kind, 0, 0
-        payload, member, _ = change
-        self._engine.log.refuse_large(len(payload))
-        checksum = checksum32(payload) if payload else 0
-        ends = (store.collection_id, member.writer_id, kind, 0, 0)
-        return number, 0, len(payload), checksum, *ends
+    def _pointers(self, changes: list[Net]) -> Array:
+        """Return pointers without what the log fills in."""
+        log = self._engine.log
+        flags, has_marks = log.seal_flags(), log.has_marks
+        rows = []
+        for store, number, change, kind in changes:
+            if isinstance(change, Deleted):
+                rows.append((number, 0, 0, 0, store.collection_id, 0, kind, 0, 0))
+                continue
+            if has_marks:
+                flags = store.seal_flags(number, change.is_marked)
+            ends = (store.collection_id, change.member.writer_id, kind, flags, 0)
+            rows.append((number, 0, 0, 0, *ends))
+        return np.array(rows, POINTER_DTYPE)
 
     @staticmethod
     def _publish(changes: list[Net], slot: int, stores: list[Insertion]) -> None:
@@ -219,9 +231,20 @@ class Transaction:
                     net.append((store, number, change, Kind.DELETED))
             elif not slot:
                 net.append((store, number, change, Kind.INSERTED))
-            elif not store.is_same(slot, change.payload, change.member):
+            elif not _is_same(store, number, change):
                 net.append((store, number, change, Kind.UPDATED))
         return net
+
+
+def _is_same(store: Insertion, number: int, change: Written) -> bool:
+    """Whether a record that is there would be written as it is."""
+    while True:
+        slot = store.identities.find(number)
+        try:
+            return store.is_same(slot, change.payload, change.member, change.is_marked)
+        except Moved:
+            # A compaction has just given it another slot.
+            continue
 
 
 def _has_hash(value: object) -> bool:

@@ -9,12 +9,15 @@ A leaf module: all rooms may import it, it imports none of them.
     |   |   +-- FileMissingError (FileNotFoundError)
     |   |   +-- FilePermissionError (PermissionError)
     |   |   +-- NotADatabaseError          the file is something else
+    |   |   +-- FileTakenError (FileExistsError)  a file is where a new one is to be
     |   |   +-- UnsupportedFormatError     written by a newer memdb
+    |   |   +-- WrongKeyError              no key, or another than the file's
     |   +-- ConfigError (ValueError)       unknown, wrong or contradicting setting
     +-- reading
     |   +-- DamageError (ValueError)       bytes that do not match their checksum
     |   +-- RecordNotFoundError (KeyError) no live record has this identity
     |   +-- DecodeError (ValueError)       whole bytes that do not fit the class
+    |   +-- CommitNotFoundError (LookupError)  the file does not go back so far
     +-- writing
     |   +-- RecordTypeError (TypeError)    a record of another class
     |   +-- EncodeError (TypeError)        a value that the serializer can't hold
@@ -94,6 +97,10 @@ class NotADatabaseError(OpenError):
     """The file exists and is not a memdb database."""
 
 
+class FileTakenError(OpenError, FileExistsError):
+    """A file is where a new one is to be made."""
+
+
 class UnsupportedFormatError(OpenError):
     """The file was written in a format version that this memdb does not know."""
 
@@ -101,6 +108,10 @@ class UnsupportedFormatError(OpenError):
         super().__init__(message, path=path)
         self.found = found
         self.supported = supported
+
+
+class WrongKeyError(OpenError, ValueError):
+    """The key or password is missing, is none, or is another than the file's; or it has none."""
 
 
 class ConfigError(MemdbError, ValueError):
@@ -147,6 +158,10 @@ class DecodeError(MemdbError, ValueError):
         self.field = field
         self.collection = ""
         self.identity: Any = None
+
+
+class CommitNotFoundError(MemdbError, LookupError):
+    """The file and its archives do not hold the state that was asked for."""
 
 
 class RecordTypeError(MemdbError, TypeError):

@@ -20,6 +20,7 @@ from memdb.storage._constants import (
     CHECKPOINT_MAGIC,
     CHECKSUM_BYTES,
     COMMIT_MAGIC,
+    ENCRYPTED_FORMAT_VERSION,
     FORMAT_VERSION,
     HEADER,
     HEADER_BYTES,
@@ -112,9 +113,10 @@ class Checkpoint:
     last_identities: Array
 
 
-def pack_header(file_id: int, created: int) -> bytes:
-    """Return the header page."""
-    body = HEADER.pack(MAGIC, FORMAT_VERSION, PAGE_BYTES, file_id, created, bytes(24), b"")
+def pack_header(file_id: int, created: int, *, is_encrypted: bool = False) -> bytes:
+    """Return the header page, without holder note and key slots."""
+    version = ENCRYPTED_FORMAT_VERSION if is_encrypted else FORMAT_VERSION
+    body = HEADER.pack(MAGIC, version, PAGE_BYTES, file_id, created, bytes(24), b"")
     body = body[:HEADER_CHECKSUM_OFFSET]
     page = body + checksum64(body)
     return page.ljust(PAGE_BYTES, b"\0")

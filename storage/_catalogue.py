@@ -61,10 +61,18 @@ class _Index(msgspec.Struct):
     meta: dict[str, Any]
 
 
+class _Origin(msgspec.Struct):
+    file: Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{16}$")]
+    slot: Annotated[int, msgspec.Meta(ge=1)]
+    time: Annotated[int, msgspec.Meta(ge=0)]
+    archive: str | msgspec.UnsetType = msgspec.UNSET
+
+
 class _Catalogue(msgspec.Struct):
     collections: list[_Collection]
     writers: list[_Writer]
     indexes: list[_Index] = []
+    origin: _Origin | msgspec.UnsetType = msgspec.UNSET
 
 
 def pack_catalogue(catalogue: dict[str, Any]) -> bytes:

@@ -21,21 +21,31 @@ class CatalogueLog(LogReader):
 
     __slots__ = ()
 
+    sequence: int
+
     @abstractmethod
     def _append_block(self, magic: bytes, pointers: bytes, payload: bytes) -> int:
         """Append a block that is no commit; return its offset."""
 
+    @abstractmethod
+    def refuse_large(self, payload_bytes: int) -> None:
+        """Raise WriteError if that is more than can be written at once."""
+
+    def _body(self, magic: bytes, content: bytes) -> bytes:
+        """Return the payload of the next block, encrypted where the file is."""
+        state = self._state
+        if state.cipher is not None:
+            self.refuse_large(len(content))
+            content = state.cipher.seal_block(magic, self.sequence + 1, content)
+        return pack_checked(content, state.file_id)
+
     def write_catalogue(self, catalogue: dict[str, Any]) -> None:
         """Append a new catalogue; `lock` is held and the gate is open.
 
-        Saved indexes stay in it, unless it says which there are.
+        What it does not speak of stays as it is, as the saved indexes and the origin.
         """
-        if "indexes" in self.catalogue:
-            catalogue = {
-                **catalogue,
-                "indexes": catalogue.get("indexes", self.catalogue["indexes"]),
-            }
-        payload = pack_checked(pack_catalogue(catalogue), self._state.file_id)
+        catalogue = {**self.catalogue, **catalogue}
+        payload = self._body(CATALOGUE_MAGIC, pack_catalogue(catalogue))
         self._state.catalogue_offset = self._append_block(CATALOGUE_MAGIC, b"", payload)
         self._state.catalogue = catalogue
 
@@ -61,9 +71,9 @@ class CatalogueLog(LogReader):
             WriteError: There is no room.
         """
         body, layout = pack_arrays(arrays)
-        offset = self._append_block(INDEX_MAGIC, b"", pack_checked(body, self._state.file_id))
+        offset = self._append_block(INDEX_MAGIC, b"", self._body(INDEX_MAGIC, body))
         self._state.has_index_behind = True
-        return SavedIndex(collection, name, slot, offset, layout, meta)
+        return SavedIndex(collection, name, slot - self.era.base, offset, layout, meta)
 
     def name_indexes(
         self, collection: int, saved: Sequence[SavedIndex], forgotten: Iterable[str] = ()

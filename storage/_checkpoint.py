@@ -10,6 +10,9 @@ from memdb.storage._blocks import Array, Checkpoint
 from memdb.storage._constants import PAIR_DTYPE
 from memdb.storage._recovery import LinkedCheckpoint, LogState
 
+# Checkpoints of so many versions and more are never taken over by later ones.
+FULL_CHECKPOINT = 65_536
+
 
 def unchecked_slot(state: LogState) -> int:
     """Return the first slot that no checkpoint gathers."""

@@ -6,22 +6,31 @@ import os
 import socket
 import time
 
-from memdb.errors import LockedError, NotADatabaseError
+from memdb.errors import LockedError, NotADatabaseError, WrongKeyError
 from memdb.storage._blocks import Root, pack_header, pack_root
 from memdb.storage._constants import (
+    HEADER_BYTES,
     HOLDER_BYTES,
     HOLDER_OFFSET,
+    KEY_SLOT_BYTES,
+    KEY_SLOT_OFFSETS,
     LOG_START,
     PAGE_BYTES,
     ROOT_OFFSETS,
 )
 from memdb.storage._file import File, OSFile
 from memdb.storage._gate import write_error
+from memdb.storage._key_slots import Keys
 
 
 def is_unfinished(file: File) -> bool:
     """Whether the file holds nothing yet: new, or its making was cut short by a crash."""
-    return file.length() <= LOG_START and not any(file.read(0, PAGE_BYTES))
+    if file.length() > LOG_START:
+        return False
+    page = file.read(0, PAGE_BYTES)
+    # The first key slot of an encrypted file is written before the header, wholly or not.
+    slot = KEY_SLOT_OFFSETS[0]
+    return not any(page[:slot]) and not any(page[slot + KEY_SLOT_BYTES :])
 
 
 def refuse_unfinished(file: File) -> None:
@@ -34,21 +43,35 @@ def refuse_unfinished(file: File) -> None:
         )
 
 
-def create(file: File) -> None:
-    """Make an empty database; the header comes last, so that a crash leaves zeros.
+def create(file: File, keys: Keys | None = None) -> None:
+    """Make an empty database; the header comes last, so that a crash leaves none.
+
+    Args:
+        file: Is locked.
+        keys: For an encrypted one.
 
     Raises:
         WriteError: The disk refused; a file that was made for it is gone again.
+        WrongKeyError: The key or password can't be one; the same.
     """
     file_id = int.from_bytes(os.urandom(8), "little") or 1
+    try:
+        slot = None if keys is None else keys.make(file_id)
+    except WrongKeyError:
+        if isinstance(file, OSFile) and file.is_new:
+            file.remove()
+        raise
     try:
         file.reserve(LOG_START)
         root = Root(0, LOG_START, boot_id=file.boot_id, is_clean=True)
         for generation in range(2):
             page = pack_root(root.next() if generation else root, file_id)
             file.write(ROOT_OFFSETS[generation], page)
+        if slot is not None:
+            file.write(slot.offset, slot.pack())
         file.sync()
-        file.write(0, pack_header(file_id, time.time_ns()))
+        header = pack_header(file_id, time.time_ns(), is_encrypted=slot is not None)
+        file.write(0, header if slot is None else header[:HEADER_BYTES])
         file.sync()
         if isinstance(file, OSFile):
             file.sync_directory()

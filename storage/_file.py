@@ -34,6 +34,11 @@ _ACCESS = {
 _ZEROS = bytes(1 << 20)
 # Errors of posix_fallocate that mean "this file system can't", not "there is no room".
 _NO_FALLOCATE = {errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS}
+# The same of copy_file_range: other file systems, an old kernel.
+_NO_COPY_FILE_RANGE = {errno.EXDEV, errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS}
+
+# What the name of a file that takes the place of another one ends in until it does.
+SUCCESSOR_SUFFIX = ".compacting"
 
 
 class File(Protocol):
@@ -50,6 +55,8 @@ class File(Protocol):
     """The most by which the space reserved in advance should grow at once."""
     boot_id: bytes
     """Names this run of the operating system, 16 bytes; zeros when unknown."""
+    is_new: bool
+    """Whether opening has made it."""
 
     def length(self) -> int:
         """Return the length of the file."""
@@ -76,7 +83,54 @@ class File(Protocol):
         """Return once everything written, through maps too, survives power loss."""
 
     def lock(self) -> bool:
-        """Take the writer's lock; False when somebody has it. Dies with the process."""
+        """Take the writer's lock; False when somebody has it. Dies with the process.
+
+        If the path has come to lead to another file meanwhile, that is the one from then on.
+        """
+
+    def is_at_its_path(self) -> bool:
+        """Whether the path leads to this very file."""
+
+    def reopened(self) -> File:
+        """Return the file that the path leads to now, open for reading; see `OSFile`."""
+
+    def copy_from(self, source: File, offset: int, size: int) -> None:
+        """Copy ``size`` bytes at ``offset`` of another file to the same place of this one."""
+
+    def duplicate(self) -> File:
+        """Return another object for the same file, whose closing leaves this one open.
+
+        It has no part in the lock.
+        """
+
+    def another(self, path: str) -> File:
+        """Return another real file, open for writing, made when missing; see `OSFile`."""
+
+    def successor(self) -> File:
+        """Return another file that may take the place of this one: see `take_name`.
+
+        It is empty, or what was left of an earlier one.
+        """
+
+    def add_name(self, path: str) -> None:
+        """Let the file be found under a further name, which nothing has yet."""
+
+    def sync_directory_of(self, path: str) -> None:
+        """Return once a name that the file has survives power loss."""
+
+    def take_name(self, path: str, *, replace: bool) -> None:
+        """Let the file be found under another name of the same directory.
+
+        Args:
+            path: The name.
+            replace: Take it from the file that has it; else that is a ``FileExistsError``.
+        """
+
+    def remove(self) -> None:
+        """Remove the name of the file."""
+
+    def sync_directory(self) -> None:
+        """Return once the name of the file survives power loss."""
 
     def close(self, *, keep_lock: bool = False) -> None:
         """Give up lock and file.
@@ -230,6 +284,17 @@ class _OSFile:
 
     def lock(self) -> bool:
         """Take the writer's lock; False when somebody has it."""
+        # The writer may have put another file in the place of this one before it gave the lock
+        # up: what is written to this one would be lost.
+        while self._lock():
+            if self.is_at_its_path():
+                return True
+            fd = self._open(write=True)
+            old, self._fd = self._fd, fd
+            os.close(old)
+        return False
+
+    def _lock(self) -> bool:
         try:
             if sys.platform == "win32":  # pragma: no cover
                 # Far behind any data: a locked range of Windows can't be read by others.
@@ -243,6 +308,105 @@ class _OSFile:
             raise
         self._is_locked = True
         return True
+
+    def reopened(self) -> OSFile:
+        """Return the file that the path leads to now, open for reading."""
+        assert self.path is not None
+        made = type(self)(self.path, write=False)
+        assert isinstance(made, OSFile)
+        return made
+
+    def is_at_its_path(self) -> bool:
+        """Whether the path leads to this very file."""
+        assert self.path is not None
+        try:
+            there = os.stat(self.path)
+        except FileNotFoundError:
+            return False
+        return os.path.samestat(there, os.fstat(self._fd))
+
+    def copy_from(self, source: File, offset: int, size: int) -> None:
+        """Copy ``size`` bytes at ``offset`` of another file to the same place of this one."""
+        end = offset + size
+        if isinstance(source, _OSFile) and hasattr(os, "copy_file_range"):
+            try:
+                while offset < end:
+                    copied = os.copy_file_range(
+                        source._fd, self._fd, end - offset, offset_src=offset, offset_dst=offset
+                    )
+                    if not copied:
+                        break
+                    offset += copied
+            except OSError as error:
+                if error.errno not in _NO_COPY_FILE_RANGE:
+                    raise
+        while offset < end:
+            data = source.read(offset, min(end - offset, len(_ZEROS)))
+            if not data:
+                raise OSError(errno.EIO, f"the source ends at byte {offset}")
+            self.write(offset, data)
+            offset += len(data)
+
+    def duplicate(self) -> OSFile:
+        """Return another object for the same file."""
+        made = type(self).__new__(type(self))
+        assert isinstance(made, OSFile)
+        # Not with the descriptor: an interrupt here would have it closed twice.
+        made.__dict__.update({**vars(self), "_fd": -1, "_is_locked": False, "is_new": False})
+        made._fd = os.dup(self._fd)
+        return made
+
+    def another(self, path: str) -> OSFile:
+        """Return another real file, open for writing, made when missing."""
+        made = type(self)(path, write=True)
+        assert isinstance(made, OSFile)
+        return made
+
+    def successor(self) -> OSFile:
+        """Return a file beside this one, with its permissions; made when missing."""
+        assert self.path is not None
+        made = self.another(self.path + SUCCESSOR_SUFFIX)
+        try:
+            own = os.fstat(self._fd)
+            if hasattr(os, "fchmod"):
+                os.fchmod(made._fd, stat.S_IMODE(own.st_mode))
+            if hasattr(os, "fchown"):
+                # Only root may give a file away.
+                with contextlib.suppress(PermissionError):
+                    os.fchown(made._fd, own.st_uid, own.st_gid)
+        except BaseException:
+            made.close()
+            raise
+        return made
+
+    def add_name(self, path: str) -> None:
+        """Let the file be found under a further name."""
+        assert self.path is not None
+        os.link(self.path, path)
+
+    def sync_directory_of(self, path: str) -> None:
+        """Return once a name that the file has survives power loss."""
+        sync_directory(os.path.dirname(path))
+
+    def take_name(self, path: str, *, replace: bool) -> None:
+        """Let the file be found under another name of the same directory."""
+        assert self.path is not None
+        if replace:
+            os.replace(self.path, path)
+        else:
+            try:
+                # Unlike a renaming, this fails when somebody else has the name by now.
+                os.link(self.path, path)
+            except FileExistsError:
+                raise
+            except OSError:
+                # A file system without hard links.
+                if os.path.lexists(path):
+                    raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST)) from None
+                os.rename(self.path, path)
+            else:
+                os.unlink(self.path)
+        self.path = path
 
     def close(self, *, keep_lock: bool = False) -> None:
         """Give up lock and file.
@@ -267,7 +431,7 @@ class _OSFile:
         os.close(fd)
 
     def remove(self) -> None:
-        """Remove the name of a file that this object has just made."""
+        """Remove the name of the file."""
         assert self.path is not None
         os.unlink(self.path)
 
@@ -290,6 +454,7 @@ class MemoryFile:
     def __init__(self) -> None:
         self.path: str | None = None
         self.boot_id = bytes(BOOT_ID_BYTES)
+        self.is_new = True
         self._length = 0
         self._map = mmap.mmap(-1, 1)
 
@@ -329,6 +494,45 @@ class MemoryFile:
     def lock(self) -> bool:
         """Return True: nobody else can see this memory."""
         return True
+
+    def is_at_its_path(self) -> bool:
+        """Return True: there is no path."""
+        return True
+
+    def reopened(self) -> MemoryFile:
+        """Return the same."""
+        return self
+
+    def copy_from(self, source: File, offset: int, size: int) -> None:
+        """Copy ``size`` bytes at ``offset`` of another file to the same place of this one."""
+        self.write(offset, source.read(offset, size))
+
+    def duplicate(self) -> MemoryFile:
+        """Return the same: it has nothing to close."""
+        return self
+
+    def another(self, path: str) -> OSFile:
+        """Return a real file, open for writing, made when missing."""
+        return OSFile(path, write=True)
+
+    def successor(self) -> MemoryFile:
+        """Return a new, empty one."""
+        return MemoryFile()
+
+    def add_name(self, path: str) -> None:
+        """Do nothing: memory has no name."""
+
+    def sync_directory_of(self, path: str) -> None:
+        """Do nothing: memory has no name."""
+
+    def take_name(self, path: str, *, replace: bool) -> None:
+        """Do nothing: memory has no name."""
+
+    def remove(self) -> None:
+        """Do nothing: memory has no name."""
+
+    def sync_directory(self) -> None:
+        """Do nothing: memory has no name."""
 
     def close(self, *, keep_lock: bool = False) -> None:
         """Let the memory go with its last map."""

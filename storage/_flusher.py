@@ -8,26 +8,30 @@ import threading
 from collections.abc import Callable
 
 from memdb.errors import FailedError, MemdbError, WriteError
+from memdb.storage._warning import warn
 
 
 class Flusher:
     """Calls a function at intervals, or sooner when woken, until it is stopped.
 
-    A failure is kept for the next call of the user's, see `take_failure`.
+    A failure is kept for the next call of the user's, see `take_failure`, and logged at once.
 
     Attributes:
         failure: What the last call raised, until somebody was told.
+        interval_s: Seconds between two calls.
     """
+
+    name = "memdb-flusher"
 
     __slots__ = (
         "_farewell",
-        "_interval_s",
         "_is_stopping",
         "_on_failure",
         "_sync",
         "_thread",
         "_wake",
         "failure",
+        "interval_s",
     )
 
     def __init__(
@@ -41,7 +45,7 @@ class Flusher:
             on_failure: Called after a failure is kept, other than a failed sync.
         """
         self._sync = sync
-        self._interval_s = interval_s
+        self.interval_s = interval_s
         self._on_failure = on_failure
         self._is_stopping = False
         self._thread: threading.Thread | None = None
@@ -53,7 +57,7 @@ class Flusher:
     def start(self) -> None:
         """Start the thread, unless it runs or was stopped."""
         if not self._is_running() and not self._is_stopping:
-            self._thread = threading.Thread(target=self._run, name="memdb-flusher", daemon=True)
+            self._thread = threading.Thread(target=self._run, name=self.name, daemon=True)
             self._thread.start()
 
     def _is_running(self) -> bool:
@@ -83,7 +87,7 @@ class Flusher:
     def _run(self) -> None:
         while not self._is_stopping:
             with contextlib.suppress(queue.Empty):
-                self._wake.get(timeout=self._interval_s)
+                self._wake.get(timeout=self.interval_s)
                 while not self._wake.empty():
                     self._wake.get_nowait()
             if not self._is_stopping:
@@ -98,11 +102,13 @@ class Flusher:
         except FailedError as error:
             # The gate is shut; close() raises this if no call before it met the gate.
             self.failure = error
+            warn(str(error))
         except Exception as error:
             if not self._is_stopping:
                 self.failure = WriteError(f"the flush in the background failed: {error!r}.")
                 self.failure.__cause__ = error
                 self._on_failure()
+                warn(str(self.failure))
 
     def take_failure(self) -> None:
         """Raise a failure that nobody was told of yet, once."""

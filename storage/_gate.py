@@ -23,6 +23,8 @@ class Shut(Enum):
     CLOSED = "closed"
     FORKED = "forked"
     READ_ONLY = "read-only"
+    PAST = "past"
+    LEFT = "left"
     FAILED = "failed"
 
 
@@ -35,6 +37,14 @@ def shut_error(reason: Shut, path: str | None) -> MemdbError:
         return ForkedError(
             f"{place}: was opened before a fork. Open it again in this process,"
             ' with mode="r" while the parent writes.'
+        )
+    if reason is Shut.LEFT:
+        return ClosedError(
+            f"{place}: the view is closed, or the database that it is of. Make another one."
+        )
+    if reason is Shut.PAST:
+        return ReadOnlyError(
+            f"{place}: a view can't be changed. Change the database, which the view does not show."
         )
     if reason is Shut.READ_ONLY:
         return ReadOnlyError(f'{place}: is open with mode="r". Open it with mode="rw".')

@@ -7,7 +7,9 @@ import errno
 import mmap
 import threading
 import time
+import weakref
 from array import array
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -29,7 +31,7 @@ from memdb.storage._blocks import (
     pack_root,
 )
 from memdb.storage._catalogue_log import CatalogueLog
-from memdb.storage._checkpoint import build_checkpoint, unchecked_slot
+from memdb.storage._checkpoint import FULL_CHECKPOINT, build_checkpoint, unchecked_slot
 from memdb.storage._constants import (
     ALIGNMENT,
     BLOCK_BYTES,
@@ -37,17 +39,20 @@ from memdb.storage._constants import (
     CHECKSUM_BYTES,
     COMMIT_MAGIC,
     MAX_PAYLOAD_BYTES,
+    MAX_SEALED_BYTES,
     PAGE_BYTES,
     POINTER,
     POINTER_BYTES,
     POINTER_END,
     POINTER_LAST_OF_COMMIT,
+    POINTER_SEALED,
     ROOT_OFFSETS,
     RUN_NANOSECONDS,
     SINGLE_COMMIT,
     SINGLE_MAGIC_AND_COUNT,
     Kind,
 )
+from memdb.storage._copying import Prefix
 from memdb.storage._creation import (
     create,
     is_unfinished,
@@ -57,21 +62,29 @@ from memdb.storage._creation import (
     refuse_unfinished,
     write_holder,
 )
+from memdb.storage._era import MAX_BASE, MAX_SLOT, Era
 from memdb.storage._file import File, MapAccess, write_beside
 from memdb.storage._flusher import Flusher
 from memdb.storage._gate import OUT_OF_SPACE, Shut, sync_error, write_error
-from memdb.storage._recovery import LARGE_COMMIT, Recovery, load
+from memdb.storage._key_slots import Keys, unexpected_key
+from memdb.storage._left_over import remove_left_over
+from memdb.storage._new_file import copied_header
+from memdb.storage._recovery import LARGE_COMMIT, LogState, Recovery, load
+from memdb.storage._secret import Secret
+from memdb.storage._warning import warn
 
 Durability = Literal["buffered", "written", "synced"]
 
 _MIN_GROWTH_BYTES = 1 << 20
-# Checkpoints of so many versions and more are never taken over by later ones.
-_FULL_CHECKPOINT = 65_536
 _WORTH_A_WRITE_BYTES = 1 << 18
 _ZEROS = bytes(1 << 20)
 _SINGLE_BYTES = BLOCK_BYTES + POINTER_BYTES
 _SINGLE_PADDED_BYTES = _SINGLE_BYTES + ALIGNMENT - 1
 _ALIGNMENT_MASK = -ALIGNMENT
+
+_GROUP_POLL_S = 0.05
+# Stands for a group of writers that wait for a sync, where there is none.
+_NO_GROUP = threading.Lock()
 
 # Bound once: a module attribute costs two look-ups in `append_one`.
 _time_ns = time.time_ns
@@ -79,9 +92,9 @@ _pack_single = SINGLE_COMMIT.pack
 _unpack_pointer = POINTER.unpack_from
 
 
-def pointer_end(collection: int, writer: int, kind: Kind) -> bytes:
+def pointer_end(collection: int, writer: int, kind: Kind, flags: int = 0) -> bytes:
     """Return the last eight bytes of a pointer that is alone in its commit."""
-    return POINTER_END.pack(collection, writer, kind, POINTER_LAST_OF_COMMIT, 0)
+    return POINTER_END.pack(collection, writer, kind, flags | POINTER_LAST_OF_COMMIT, 0)
 
 
 class Log(CatalogueLog):
@@ -99,6 +112,9 @@ class Log(CatalogueLog):
             clears it), or why nothing goes any more, a `Shut`.
         end: Offset at which the next block starts.
         synced_end: Every byte before it survives power loss.
+        has_failed: A sync has failed.
+        safe_since_s: When all that was committed until then was last known to be synced, of
+            `time.monotonic`.
         positions: Slot -> offset of its pointer, see `PointerMap`.
         is_closed: Not even reading is possible.
         recovery: What opening had to mend, or None.
@@ -106,10 +122,11 @@ class Log(CatalogueLog):
 
     __slots__ = (
         "_access",
-        "_has_failed",
+        "_group",
         "_interval",
         "_is_closing",
         "_is_shared",
+        "_keys",
         "_limit",
         "_mode",
         "_next_run",
@@ -117,13 +134,23 @@ class Log(CatalogueLog):
         "_written_end",
         "_zeroed_end",
         "file_id",
+        "has_failed",
         "lock",
         "recovery",
+        "safe_since_s",
         "sequence",
         "sync_lock",
         "synced_end",
         "timestamp",
     )
+
+    def __new__(cls, file: File, *, keys: Keys | None = None, **settings: Any) -> Log:
+        """Return an object that takes what `__init__` does: of a subclass where there are keys."""
+        if cls is Log and keys is not None:
+            from memdb.storage._sealed_log import SealedLog
+
+            cls = SealedLog
+        return super().__new__(cls)
 
     def __init__(
         self,
@@ -133,6 +160,7 @@ class Log(CatalogueLog):
         durability: Durability = "written",
         flush_interval_s: float = 1.0,
         checkpoint_interval: int = 65_536,
+        keys: Keys | None = None,
     ) -> None:
         """Lock the file, make it if it is empty, and load its state.
 
@@ -142,15 +170,18 @@ class Log(CatalogueLog):
             durability: Says where an append goes, see ``docs/design.md``.
             flush_interval_s: Seconds between two syncs in the background.
             checkpoint_interval: Versions after which a checkpoint is written.
+            keys: Of an encrypted file, or for one that is to be made.
 
         Raises:
             LockedError: Another writer has the file.
             OpenError: It is no memdb file, or of a newer format.
+            WrongKeyError: These are not its keys.
             DamageError: The file is damaged.
         """
         self._file = file
         self.path = file.path
         self._mode = mode
+        self._keys = keys
         self._interval = checkpoint_interval
         self._access: MapAccess = (
             "read" if mode == "r" else "private" if durability == "buffered" else "shared"
@@ -159,12 +190,15 @@ class Log(CatalogueLog):
         self._is_shared = self._access == "shared" and file.path is not None
         self.lock = threading.Lock()
         self.sync_lock = threading.Lock()
+        self._group = _NO_GROUP
         self._flusher = Flusher(self._sync_behind, flush_interval_s, self._lower_limit)
         self._is_closing = False
         self.recovery: Recovery | None = None
         self.gate: object | None = None
         self.is_closed = False
-        self._has_failed = False
+        self.has_failed = False
+        self.damaged = set()
+        self.safe_since_s = time.monotonic()
         try:
             self._open()
         except BaseException as error:
@@ -185,8 +219,10 @@ class Log(CatalogueLog):
             if not file.lock():
                 raise locked_error(self.path, read_holder(file))
             if is_unfinished(file):
-                create(file)
-        state, tail, self.data = load(file, self._access)
+                create(file, self._keys)
+        state, tail, data = load(file, self._access, self._keys)
+        if self._mode != "r" and self._keys is not None:
+            self._keys.refuse_marking(self.path)
         kept_in = None
         length = file.length()
         # The space that a killed writer had reserved is no finding.
@@ -197,6 +233,9 @@ class Log(CatalogueLog):
             if length > state.end:
                 file.truncate(state.end)
             write_holder(file, own_name())
+            if self._keys is not None:
+                self._keys.finish_change(file, state.file_id)
+            remove_left_over(file)
         if cut_bytes or not state.root.is_clean:
             self.recovery = Recovery(
                 was_clean=state.root.is_clean,
@@ -206,20 +245,107 @@ class Log(CatalogueLog):
                 cut_bytes=cut_bytes,
                 kept_in=kept_in,
             )
+        self._earlier = []
+        self._start_era(Era(0, state.map, data, state.file_id, state.cipher), state)
+        if self._mode == "r":
+            self.gate = Shut.READ_ONLY
+        elif state.end > state.root.log_end:
+            # Invariant: nothing is shown that a power loss could still take, though the one who
+            # wrote it was killed before he synced it.
+            file.sync()
+        if kept_in is not None:
+            warn(
+                f"{self.path}: {len(tail.torn)} bytes behind the last whole commit (at byte"
+                f" {state.end}) were cut off, and are kept in {kept_in}."
+            )
+
+    def _start_era(self, era: Era, state: LogState) -> None:
+        """Have everything be that of a file, as it was loaded."""
         self._state = state
         self._root = state.root
         self.file_id = state.file_id
         self.end = self.synced_end = self._written_end = self._zeroed_end = state.end
-        if self.recovery is not None:
-            self.synced_end = state.root.log_end
         self.sequence, self.timestamp = state.sequence, state.timestamp
-        self.positions: array[int] = state.map.positions
+        self.positions: array[int] = era.positions
         self._count = len(self.positions)
         self._next_run = state.map.next_run
         # Invariant: _limit is 0 until the session's first write, which goes through _make_room.
         self._limit = 0
-        if self._mode == "r":
-            self.gate = Shut.READ_ONLY
+        self.data = era.data
+        self.era = era
+
+    def _show(self, data: mmap.mmap) -> None:
+        """Have a map of the file take the place of a shorter one."""
+        self.data = self.era.data = data
+
+    # -- going on where another process writes -------------------------------------------
+
+    @property
+    def is_following(self) -> bool:
+        """Whether it only reads a file that another process may be writing."""
+        return self._mode == "r" and self.path is not None
+
+    def run_in_background(self, flusher: Flusher) -> None:
+        """Start a thread of a reader, which ends when the log is closed."""
+        self._flusher = flusher
+        flusher.start()
+
+    def take_in(self, data: mmap.mmap | None) -> None:
+        """Let what was walked over since count; `lock` is held.
+
+        Args:
+            data: A map that covers it, None where the one that there is does.
+        """
+        if data is not None:
+            self._show(data)
+        state, count = self._state, len(self.positions)
+        # Invariant: no call between these, so that an interrupt (Ctrl-C) finds all or nothing.
+        self.end = self.synced_end = self._written_end = self._zeroed_end = state.end
+        self.sequence, self.timestamp = state.sequence, state.timestamp
+        self._count = count
+
+    def next_base(self, count: int) -> int:
+        """Return what the slots of another file, that holds ``count`` versions, are higher by.
+
+        They go on behind those of now, and the next one is another even if there is no version.
+        Once four bytes would not do, they begin again below those of now.
+
+        Raises:
+            OpenError: There is no room below either.
+        """
+        base = self.next_slot
+        if base + count > MAX_BASE:
+            base = 0
+            if count >= self.era.base:
+                raise OpenError(
+                    f"{self.path}: this handle has met more versions than it can tell apart."
+                    " Close it and open it again.",
+                    path=self.path,
+                )
+        return base
+
+    def move(self, file: File, era: Era, state: LogState) -> None:
+        """Go over to another file, whose log goes on where this one's does; `lock` is held.
+
+        What was read from the old one stays readable for whoever keeps its `Era`. It can be done
+        again where an interrupt (Ctrl-C) has left it.
+
+        Args:
+            file: Is owned by the log from now on; the old one is closed.
+            era, state: Of what it holds, with a base from `next_base`.
+        """
+        old, old_file = self.era, self._file
+        if old is era:
+            return
+        if old.stop == MAX_SLOT:
+            old.stop = self.next_slot
+        kept = [each for each in self._earlier if each() not in (None, old)]
+        self._earlier = [weakref.ref(old), *kept]
+        self._file = file
+        self.path = file.path
+        self._start_era(era, state)
+        if old_file is not file:
+            old_file.close()
 
     # -- opening and closing -------------------------------------------------------------
 
@@ -250,7 +376,7 @@ class Log(CatalogueLog):
             is_changed = self._limit or self.recovery is not None
             is_kept = self._mode != "r" and self._file.path is not None
             try:
-                if is_kept and is_changed and not self._has_failed:
+                if is_kept and is_changed and not self.has_failed:
                     self._finish()
                 self._flusher.take_failure()
             except Exception:
@@ -300,7 +426,8 @@ class Log(CatalogueLog):
         self._release(keep_lock=True)
 
     def _release(self, *, keep_lock: bool = False) -> None:
-        data, self.data = self.data, mmap.mmap(-1, 1)
+        data = self.data
+        self._show(mmap.mmap(-1, 1))
         self._limit = 0
         # Where somebody still looks at an array over the map, it goes with that.
         with contextlib.suppress(BufferError):
@@ -311,11 +438,28 @@ class Log(CatalogueLog):
 
     def _fail(self, error: OSError) -> FailedError:
         """Refuse every further write: after a failed sync the kernel may have dropped pages."""
-        self._has_failed = True
+        self.has_failed = True
         self.gate = Shut.FAILED
         return sync_error(error, self.path)
 
     # -- appending -----------------------------------------------------------------------
+
+    @property
+    def has_marks(self) -> bool:
+        """Whether only those records are encrypted that are marked, or were when they came in."""
+        return self._state.cipher is not None and not self.seal_flags()
+
+    def seal_flags(self, *, is_marked: bool = False) -> int:
+        """Return the flags of the pointer to a new record: whether it is to be encrypted.
+
+        Args:
+            is_marked: The record is one of those that ``encrypt="marked"`` encrypts.
+        """
+        cipher, keys = self._state.cipher, self._keys
+        if cipher is None or keys is None:
+            return 0
+        is_sealed = is_marked or not (cipher.is_marked and keys.wants_marked)
+        return POINTER_SEALED if is_sealed else 0
 
     def append_one(self, identity: int, payload: bytes, end_of_pointer: bytes) -> int:
         """Append a commit of one version; `lock` is held and the gate is open.
@@ -356,14 +500,16 @@ class Log(CatalogueLog):
             body = _pack_single(
                 SINGLE_MAGIC_AND_COUNT, sequence, now, 0, identity, 0, 0, 0, end_of_pointer
             )
+        block = checksum64(body, self.file_id) + body + payload
         try:
-            self.data[start : at + size] = checksum64(body, self.file_id) + body + payload
             self.positions.append(start + BLOCK_BYTES)
             if now >= self._next_run:
                 self._state.map.add_run(slot, now)
                 self._next_run = now + RUN_NANOSECONDS
             # Invariant: no call between these, so that an interrupt (Ctrl-C) finds the commit
-            # either wholly in the log or not at all.
+            # either wholly in the log or not at all; nor may a reader in another process, who
+            # takes it in as soon as its bytes are there.
+            self.data[start : at + size] = block
             self.end = end
             self.sequence = sequence
             self.timestamp = now
@@ -371,15 +517,16 @@ class Log(CatalogueLog):
         except BaseException:
             self._take_back(start)
             raise
-        return slot
+        return self.era.base + slot
 
-    def append_batch(self, pointers: Array, payload: bytes) -> int:
+    def append_batch(self, pointers: Array, payloads: Sequence[bytes]) -> int:
         """Append one commit of several versions; `lock` is held and the gate is open.
 
         Args:
-            pointers: (n,) POINTER_DTYPE, n >= 1, with identity, length, checksum, collection,
-                writer and kind; offsets and flags are filled in here.
-            payload: The records' bytes, joined in the order of the pointers.
+            pointers: (n,) POINTER_DTYPE, n >= 1, with identity, collection, writer and kind, and
+                the flag `POINTER_SEALED` where the record is to be encrypted, as `seal_flags`
+                says; the rest is filled in here.
+            payloads: (n) The records' bytes, not encrypted; empty for deletions.
 
         Returns:
             The slot of the first version; the others follow it.
@@ -388,6 +535,18 @@ class Log(CatalogueLog):
             WriteError: There is no room; nothing was changed.
         """
         count = len(pointers)
+        pointers["flags"] &= POINTER_SEALED
+        pointers["flags"][-1] |= POINTER_LAST_OF_COMMIT
+        lengths = np.fromiter(map(len, payloads), "<u8", count)
+        self.refuse_large(int(lengths.max()))
+        cipher = self._state.cipher
+        if cipher is not None:
+            payloads = cipher.seal_many(self._count, pointers, payloads)
+            lengths = np.fromiter(map(len, payloads), "<u8", count)
+        pointers["length"] = lengths
+        pointers["checksum"] = np.fromiter(map(checksum32, payloads), "<u4", count)
+        pointers["checksum"][lengths == 0] = 0
+        payload = b"".join(payloads)
         start = self.end
         at = start + BLOCK_BYTES + POINTER_BYTES * count
         end = (at + len(payload) + ALIGNMENT - 1) & -ALIGNMENT
@@ -396,11 +555,8 @@ class Log(CatalogueLog):
         if end > self._limit or is_written:
             self._flusher.take_failure()
             self._make_room(end - start, to_be_written=is_written)
-        lengths = pointers["length"].astype(np.uint64)
         offsets = np.uint64(at) + np.cumsum(lengths) - lengths
         pointers["offset"] = np.where(lengths > 0, offsets, np.uint64(0))
-        pointers["flags"] = 0
-        pointers["flags"][-1] = POINTER_LAST_OF_COMMIT
         now = max(_time_ns(), self.timestamp)
         sequence = self.sequence + 1
         head = pack_block(
@@ -410,17 +566,19 @@ class Log(CatalogueLog):
         try:
             if is_written:
                 self._file.write(at, payload)
-                self._file.write(start, head)
+                self._file.write(start + CHECKSUM_BYTES, memoryview(head)[CHECKSUM_BYTES:])
             else:
-                self.data[start:at] = head
                 self.data[at : at + len(payload)] = payload
+                self.data[start + CHECKSUM_BYTES : at] = head[CHECKSUM_BYTES:]
             self._state.map.extend(start + BLOCK_BYTES, count)
             if count >= LARGE_COMMIT:
                 self._state.large_commits.append((slot, start, count))
             if now >= self._next_run:
                 self._state.map.add_run(slot, now)
                 self._next_run = now + RUN_NANOSECONDS
-            # Invariant: as in append_one.
+            checksum = head[:CHECKSUM_BYTES]
+            # Invariant: as in append_one; without its checksum the block is none.
+            self.data[start : start + CHECKSUM_BYTES] = checksum
             self.end = end
             self.sequence = sequence
             self.timestamp = now
@@ -430,7 +588,7 @@ class Log(CatalogueLog):
             if isinstance(error, OSError):
                 raise write_error(error, self.path) from error
             raise
-        return slot
+        return self.era.base + slot
 
     def _take_back(self, start: int) -> None:
         """Undo what an interrupted append left in map and memory; its commit did not count."""
@@ -445,14 +603,16 @@ class Log(CatalogueLog):
 
     def _append_checkpoint(self) -> None:
         pointers, checkpoint, link = build_checkpoint(
-            self._state, self.data, max(self._interval, _FULL_CHECKPOINT)
+            self._state, self.data, max(self._interval, FULL_CHECKPOINT)
         )
         payload = pack_checked(pack_checkpoint(checkpoint), self.file_id)
         link.offset = self._append_block(CHECKPOINT_MAGIC, pointers, payload)
         chain = self._state.chain
-        while chain and chain[-1].offset != checkpoint.previous:
-            chain.pop()
-        chain.append(link)
+        kept = len(chain)
+        while kept and chain[kept - 1].offset != checkpoint.previous:
+            kept -= 1
+        # Invariant: at one stroke; `vitals` looks without a lock.
+        self._state.chain = [*chain[:kept], link]
         self._state.large_commits.clear()
         self._state.has_index_behind = False
 
@@ -469,11 +629,14 @@ class Log(CatalogueLog):
         if is_written:
             try:
                 self._file.write(start + len(block), payload)
-                self._file.write(start, block)
+                self._file.write(start + CHECKSUM_BYTES, memoryview(block)[CHECKSUM_BYTES:])
             except OSError as error:
                 raise write_error(error, self.path) from error
+            block = block[:CHECKSUM_BYTES]
         else:
-            self.data[start : start + size] = block + payload
+            block += payload
+        # Invariant: as in append_one.
+        self.data[start : start + len(block)] = block
         self.end = end
         self.sequence += 1
         self.timestamp = now
@@ -508,10 +671,11 @@ class Log(CatalogueLog):
 
     def refuse_large(self, payload_bytes: int) -> None:
         """Raise WriteError if a record of so many bytes is more than a pointer can tell."""
-        if payload_bytes > MAX_PAYLOAD_BYTES:
+        limit = MAX_PAYLOAD_BYTES if self._state.cipher is None else MAX_SEALED_BYTES
+        if payload_bytes > limit:
             raise WriteError(
                 f"{self.path}: a record of {payload_bytes} bytes is larger than the"
-                f" {MAX_PAYLOAD_BYTES} that one record can have. Split it.",
+                f" {limit} that one record can have. Split it.",
                 path=self.path,
                 errno=errno.EFBIG,
             )
@@ -528,7 +692,7 @@ class Log(CatalogueLog):
                 raise
             self._file.reserve(needed)
         self._write_private()
-        self.data = self._file.map(self._file.length(), self._access)
+        self._show(self._file.map(self._file.length(), self._access))
 
     def _zero(self, limit: int) -> None:
         """Write zeros over the reserved space that the next appends go to.
@@ -545,11 +709,78 @@ class Log(CatalogueLog):
     def _begin_session(self) -> None:
         if self._file.path is not None:
             self._write_root(is_clean=False, boot_id=self._file.boot_id)
+            self.safe_since_s = time.monotonic()
             self._flusher.start()
+
+    def keep_failure(self, failure: MemdbError) -> None:
+        """Have the next call that writes raise a failure of the background."""
+        self._flusher.failure = failure
+        self._lower_limit()
+
+    def take_failure(self) -> None:
+        """Raise a failure of the background that nobody was told of yet, once."""
+        self._flusher.take_failure()
 
     def _lower_limit(self) -> None:
         """Have the next append come to where a failure of the background is raised."""
         self._limit = min(self._limit, 1)
+
+    # -- copying -------------------------------------------------------------------------
+
+    @property
+    def file(self) -> File:
+        """The present file, which is the log's."""
+        return self._file
+
+    @property
+    def keys(self) -> Keys | None:
+        """Those of an encrypted file."""
+        return self._keys
+
+    def prefix(self) -> Prefix:
+        """Return the log as it is now, to be copied while others go on.
+
+        Raises:
+            WriteError: The disk has no room for what only memory holds (``buffered``).
+        """
+        # That for syncing, so that no key slot is half changed.
+        with self.sync_lock, self.lock:
+            self.raise_if_closed()
+            try:
+                return self.locked_prefix()
+            except OSError as error:
+                raise write_error(error, self.path) from error
+
+    def locked_prefix(self) -> Prefix:
+        """Return what `prefix` does; both locks are held."""
+        self._write_private()
+        state = self._state
+        root = self._root.next(
+            log_end=self.end,
+            checkpoint=state.chain[-1].offset if state.chain else 0,
+            catalogue=state.catalogue_offset,
+            sequence=self.sequence,
+            timestamp=self.timestamp,
+            boot_id=self._file.boot_id,
+            is_clean=True,
+        )
+        header = copied_header(self._file)
+        return Prefix(self._file.duplicate(), self.file_id, root, header, self._keys)
+
+    def map_like_own(self, file: File, length: int) -> mmap.mmap:
+        """Map another file as this log maps its own."""
+        return file.map(length, self._access)
+
+    def sync_name(self) -> None:
+        """Return once it survives power loss that the file is found at its path.
+
+        Raises:
+            FailedError: The disk refused; no further write is accepted.
+        """
+        try:
+            self._file.sync_directory()
+        except OSError as error:
+            raise self._fail(error) from error
 
     # -- syncing -------------------------------------------------------------------------
 
@@ -594,7 +825,7 @@ class Log(CatalogueLog):
             Why there was no checkpoint. It is only there to spare the next opening a walk, so
             that a full disk must not keep the commits from being synced.
         """
-        failure = None
+        failure, now = None, time.monotonic()
         with self.lock:
             unchecked = self._state.map.next_slot - unchecked_slot(self._state)
             # Opening must not walk over an index, whose damage would be that of the log then.
@@ -604,6 +835,7 @@ class Log(CatalogueLog):
                 except WriteError as error:
                     failure = error
             if self.end == self._root.log_end and self.end == self.synced_end:
+                self.safe_since_s = now
                 return failure
             root = {
                 "log_end": self.end,
@@ -618,7 +850,7 @@ class Log(CatalogueLog):
                 raise self._fail(error) from error
         try:
             self._file.sync()
-            self.synced_end = root["log_end"]
+            self.synced_end, self.safe_since_s = root["log_end"], now
             self._write_root(**root)
         except OSError as error:
             raise self._fail(error) from error
@@ -636,23 +868,65 @@ class Log(CatalogueLog):
     def sync_to(self, end: int) -> None:
         """Return once every byte before ``end`` survives power loss.
 
-        Writers that come while one syncs wait for it, and then one of them syncs for all.
+        An end behind that of the log is that of a file which a compaction has replaced since, and
+        all of that is safe in the new one.
+
+        Writers that come while another one syncs form a group: the first of them waits for that
+        sync to end and then syncs for all. They wait for that one and not for each other's turn at
+        `sync_lock`, so that none sits through the sync of the group behind it (benchmark
+        ``synced_threads``).
 
         Raises:
             FailedError: The disk refused; no further write is accepted.
         """
-        while self.synced_end < end:
-            with self.sync_lock:
-                # Before the gate: close() may have synced for this writer and shut it.
-                if self.synced_end >= end:
-                    return
-                self.raise_if_failed()
-                target = self.end
-                try:
-                    self._file.sync()
-                except OSError as error:
-                    raise self._fail(error) from error
-                self.synced_end = target
+        while self.synced_end < end <= self.end:
+            group = self._group
+            if group.locked():
+                if group.acquire(timeout=_GROUP_POLL_S):
+                    group.release()
+                elif not self.sync_lock.locked():
+                    # An interrupt (Ctrl-C) between the two lines above left it locked for ever.
+                    self._group = _NO_GROUP
+                continue
+            group = threading.Lock()
+            with group:
+                self._group = group
+                with self.sync_lock:
+                    # Invariant: nobody joins once the end is looked at.
+                    self._group = _NO_GROUP
+                    # Before the gate: close() may have synced for this writer and shut it.
+                    if self.synced_end >= end:
+                        return
+                    self.raise_if_failed()
+                    target, now = self.end, time.monotonic()
+                    try:
+                        self._file.sync()
+                    except OSError as error:
+                        raise self._fail(error) from error
+                    self.synced_end, self.safe_since_s = target, now
+
+    def rekey(self, secret: Secret) -> None:
+        """Have the file opened by another key or password from now on.
+
+        Killed at any moment, the old one or the new one opens the file; when this returns only
+        the new one does. The data key stays, and with it everything that is encrypted.
+
+        Raises:
+            WrongKeyError: The file is not encrypted, or the new key or password can't be one.
+            ReadOnlyError, ClosedError: It can't be written.
+            FailedError: The disk refused; no further write is accepted.
+        """
+        self.raise_if_unusable()
+        if self._keys is None:
+            raise unexpected_key(self.path)
+        with self.sync_lock:
+            self.raise_if_unusable()
+            try:
+                self._keys.change(self._file, self.file_id, secret)
+            except OSError as error:
+                if isinstance(error, MemdbError):
+                    raise
+                raise self._fail(error) from error
 
     def raise_if_failed(self) -> None:
         """Raise if a sync has failed, or the handle is closed or from before a fork."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from array import array
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 _PART_SLOTS = 65_536
 _WORTH_A_ROW = 64
+_first_slot, _time = itemgetter(0), itemgetter(1)
 
 
 class PointerMap:
@@ -89,13 +91,21 @@ class PointerMap:
         """Return when the version was committed, to a millisecond, in nanoseconds."""
         return self.time_runs[self._run_of(slot)][1]
 
+    def slot_at(self, time: int) -> int:
+        """Return the last slot of the time runs that began by a time, 0 for none.
+
+        Microseconds are compared: a time that `time_of` gave may have lost the rest.
+        """
+        later = bisect_right(self.time_runs, time // 1000 * 1000 + 999, key=_time)
+        return self.time_runs[later][0] - 1 if later < len(self.time_runs) else len(self)
+
     def runs(self, first_slot: int) -> Array:
         """Return the time runs from ``first_slot`` on, (n,) PAIR_DTYPE.
 
         The first one starts at ``first_slot``.
         """
         runs = np.array(self.time_runs[self._run_of(first_slot) :], PAIR_DTYPE)
-        runs["key"][0] = first_slot
+        runs["key"][:1] = first_slot
         return runs
 
     def parts(self, data: mmap.mmap, start: int, stop: int) -> Iterator[tuple[int, Array]]:
@@ -107,8 +117,11 @@ class PointerMap:
             spares a cold start the copy of 32 bytes a record; do not keep them.
         """
         slot = start
-        # A list of its own: a writer may add to it meanwhile.
-        for row_slot, offset, count in [*self._rows, (stop, 0, 0)]:
+        # Of the rows that begin before it the last one may reach into it. A list of its own: a
+        # writer may add to it meanwhile.
+        first_row = max(bisect_right(self._rows, start, key=_first_slot) - 1, 0)
+        rows = self._rows[first_row : bisect_left(self._rows, stop, key=_first_slot)]
+        for row_slot, offset, count in [*rows, (stop, 0, 0)]:
             row_start, row_stop = max(row_slot, start), min(row_slot + count, stop)
             if row_start >= row_stop and count:
                 continue

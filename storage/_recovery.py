@@ -5,7 +5,7 @@ from __future__ import annotations
 import mmap
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -32,6 +32,7 @@ from memdb.storage._constants import (
     CHECKPOINT_MAGIC,
     CHECKSUM_BYTES,
     COMMIT_MAGIC,
+    ENCRYPTED_FORMAT_VERSION,
     FORMAT_VERSION,
     HEADER_BYTES,
     INDEX_MAGIC,
@@ -45,7 +46,12 @@ from memdb.storage._constants import (
     ROOT_OFFSETS,
 )
 from memdb.storage._file import File, MapAccess
+from memdb.storage._key_slots import Keys, missing_key, unexpected_key
 from memdb.storage._pointer_map import PointerMap
+from memdb.storage._singles import Pieces, take_singles
+
+if TYPE_CHECKING:
+    from memdb.storage._cipher import Cipher
 
 _CHUNK_BYTES = 1 << 20
 ANY_MAGIC = COMMIT_MAGIC[:3]
@@ -85,12 +91,28 @@ class LinkedCheckpoint:
     has_large_commits: bool
 
 
+class Mark(NamedTuple):
+    """How far a log is known; the names are those of `LogState`."""
+
+    next_slot: int
+    end: int
+    sequence: int
+    timestamp: int
+    last_block: int
+    catalogue: dict[str, Any]
+    catalogue_offset: int
+    chain: tuple[LinkedCheckpoint, ...]
+    has_index_behind: bool
+
+
 @dataclass(slots=True)
 class LogState:
     """What is known of a log once it is open."""
 
     file_id: int
     root: Root
+    cipher: Cipher | None = None
+    """What opens the records, the catalogue and the indexes of an encrypted file."""
     map: PointerMap = field(default_factory=PointerMap)
     catalogue: dict[str, Any] = field(default_factory=dict)
     catalogue_offset: int = 0
@@ -103,14 +125,62 @@ class LogState:
     end: int = LOG_START
     sequence: int = 0
     timestamp: int = 0
+    last_block: int = 0
+    """Offset of the block that ends at `end`, 0 for none."""
     replayed_commits: int = 0
     replayed_versions: int = 0
+
+    def mark(self) -> Mark:
+        """Return how far the log is known, for `go_back`."""
+        return Mark(
+            self.map.next_slot,
+            self.end,
+            self.sequence,
+            self.timestamp,
+            self.last_block,
+            self.catalogue,
+            self.catalogue_offset,
+            tuple(self.chain),
+            self.has_index_behind,
+        )
+
+    def go_back(self, mark: Mark) -> None:
+        """Forget what was walked over since; harmless when that is nothing."""
+        self.map.cut(mark.next_slot)
+        self.large_commits = [each for each in self.large_commits if each[0] < mark.next_slot]
+        self.end, self.sequence, self.timestamp = mark.end, mark.sequence, mark.timestamp
+        self.last_block = mark.last_block
+        self.catalogue, self.catalogue_offset = mark.catalogue, mark.catalogue_offset
+        self.chain = list(mark.chain)
+        self.has_index_behind = mark.has_index_behind
 
     def note(self, header: BlockHeader) -> None:
         """Move the end of the log behind a block."""
         self.end = header.end
         self.sequence = header.sequence
         self.timestamp = header.timestamp
+        self.last_block = header.offset
+
+    def read_catalogue(
+        self, header: BlockHeader, body: bytes | memoryview, path: str | None
+    ) -> dict[str, Any]:
+        """Return the catalogue of a block whose checksum is right.
+
+        Raises:
+            DamageError: It is not what memdb writes.
+        """
+        opened: bytes | memoryview | None = body
+        if self.cipher is not None:
+            opened = self.cipher.open_block(header.magic, header.sequence, body)
+        if opened is None:
+            raise DamageError(
+                f"{path}: the catalogue at byte {header.offset} is not as it was encrypted:"
+                " somebody has changed the file. Restore it from a copy.",
+                path=path,
+                offset=header.offset,
+            )
+        catalogue: dict[str, Any] = unpack_catalogue(opened, path, header.offset)
+        return catalogue
 
     def note_identities(self, pointers: Array) -> None:
         """Raise the highest identity of each collection to those of ``pointers``."""
@@ -137,6 +207,10 @@ class _Snapshot:
         start = offset - self._start
         return self._data[start : start + size]
 
+    def piece(self, offset: int) -> tuple[bytes, int]:
+        """Return all of it, and where it begins."""
+        return self._data, self._start
+
 
 @dataclass(frozen=True, slots=True)
 class Tail:
@@ -153,14 +227,8 @@ class Tail:
     next_block: int | None
 
 
-class Source(Protocol):
-    """Gives pieces of a file.
-
-    Attributes:
-        length: Where the file ends.
-    """
-
-    length: int
+class Source(Pieces, Protocol):
+    """Gives parts of a file."""
 
     def read(self, offset: int, size: int) -> bytes | memoryview:
         """Return ``size`` bytes from ``offset``, fewer only at the end of the file."""
@@ -177,13 +245,26 @@ class MapReader:
         """Return ``size`` bytes from ``offset``, fewer only at the end of the map."""
         return self._view[offset : offset + size]
 
+    def piece(self, offset: int) -> tuple[memoryview, int]:
+        """Return the map."""
+        return self._view, 0
+
 
 class Window:
-    """Reads a file forward in large pieces; what lies behind the root's log end may change."""
+    """Reads a file forward in large pieces; what lies behind the root's log end may change.
 
-    def __init__(self, file: File) -> None:
+    Args:
+        file: The file.
+        length: Where it is taken to end; where it does unless told.
+        piece_bytes: How much is read at first; then twice as much each time, up to a megabyte.
+    """
+
+    def __init__(
+        self, file: File, length: int | None = None, piece_bytes: int = _CHUNK_BYTES
+    ) -> None:
         self._file = file
-        self.length = file.length()
+        self.length = file.length() if length is None else length
+        self._piece_bytes = piece_bytes
         self._start = 0
         self._data = b""
 
@@ -192,12 +273,18 @@ class Window:
         start = offset - self._start
         if start < 0 or start + size > len(self._data):
             self._start, start = offset, 0
-            self._data = self._file.read(offset, max(size, _CHUNK_BYTES))
+            self._data = self._file.read(offset, max(size, self._piece_bytes))
+            self._piece_bytes = min(2 * self._piece_bytes, _CHUNK_BYTES)
         return self._data[start : start + size]
 
+    def piece(self, offset: int) -> tuple[bytes, int]:
+        """Return what was read at once with the bytes at ``offset``."""
+        self.read(offset, BLOCK_BYTES + POINTER_BYTES)
+        return self._data, self._start
 
-def read_header(file: File) -> int:
-    """Check the header page and return the file id.
+
+def read_header(file: File) -> tuple[int, bool]:
+    """Check the header page; return the file id, and whether the file is encrypted.
 
     Raises:
         NotADatabaseError: The file does not begin as a memdb file.
@@ -224,15 +311,35 @@ def read_header(file: File) -> int:
             f"{path}: the header does not match its checksum. Restore the file from a copy.",
             path=path,
         )
-    if version != FORMAT_VERSION:
+    if not FORMAT_VERSION <= version <= ENCRYPTED_FORMAT_VERSION:
         raise UnsupportedFormatError(
-            f"{path}: is in format version {version}, this memdb knows {FORMAT_VERSION}."
-            " Open it with a newer memdb.",
+            f"{path}: is in format version {version}, this memdb knows"
+            f" {ENCRYPTED_FORMAT_VERSION}. Open it with a newer memdb.",
             path=path,
             found=version,
-            supported=FORMAT_VERSION,
+            supported=ENCRYPTED_FORMAT_VERSION,
         )
-    return file_id
+    return file_id, version == ENCRYPTED_FORMAT_VERSION
+
+
+def unlock(file: File, file_id: int, is_encrypted: bool, keys: Keys | None) -> Cipher | None:
+    """Return what opens the records of a file, None for a plain one.
+
+    Raises:
+        WrongKeyError: The key is not the file's, or missing, or the file is not encrypted.
+        DamageError: No key slot is whole.
+    """
+    if keys is None:
+        if is_encrypted:
+            raise missing_key(file.path)
+        return None
+    if not is_encrypted:
+        raise unexpected_key(file.path)
+    # Not above: only those who encrypt pay for its import, and need the library.
+    from memdb.storage._cipher import Cipher
+
+    keys.unlock(file, file_id)
+    return Cipher(keys.data_key, file_id, is_marked=keys.is_marked)
 
 
 def read_root(file: File, file_id: int) -> Root:
@@ -262,22 +369,26 @@ def read_root(file: File, file_id: int) -> Root:
     return root
 
 
-def load(file: File, access: MapAccess) -> tuple[LogState, Tail, mmap.mmap]:
+def load(
+    file: File, access: MapAccess, keys: Keys | None = None
+) -> tuple[LogState, Tail, mmap.mmap]:
     """Read the state of the log from a file, changing nothing.
 
     Args:
         file: Is locked, unless ``access`` is ``read``: then a writer may be at work in it.
         access: How to map the file.
+        keys: Of an encrypted file.
 
     Returns:
         The state, what follows the last valid block, and the map up to the log's end.
 
     Raises:
-        OpenError: It is not a memdb file, or one of a newer format.
+        OpenError: It is not a memdb file, or one of a newer format, or these are not its keys.
         DamageError: The log is damaged; the offset says where.
     """
-    file_id = read_header(file)
-    state = LogState(file_id, read_root(file, file_id))
+    file_id, is_encrypted = read_header(file)
+    cipher = unlock(file, file_id, is_encrypted, keys)
+    state = LogState(file_id, read_root(file, file_id), cipher)
     mapped_end = state.root.log_end
     data = file.map(mapped_end, access)
     reader = MapReader(data)
@@ -307,19 +418,21 @@ def walk(file: File, source: Source, state: LogState) -> None:
 
     Cost: O(blocks and their payloads), at most about a checkpoint interval after a crash.
     """
-    for header, data in _blocks(source, state):
+    take_singles(source, state)
+    for header, data in whole_blocks(source, state):
         if header.magic == COMMIT_MAGIC:
             _take_commit(state, header, data)
         elif header.magic == CATALOGUE_MAGIC:
             body = data[BLOCK_BYTES + CHECKSUM_BYTES :]
             body = body[: header.payload_bytes - CHECKSUM_BYTES]
-            state.catalogue = unpack_catalogue(body, file.path, header.offset)
+            state.catalogue = state.read_catalogue(header, body, file.path)
             state.catalogue_offset = header.offset
         elif header.magic == CHECKPOINT_MAGIC:
             _take_checkpoint(file, source, state, header)
         elif header.magic == INDEX_MAGIC:
             state.has_index_behind = True
         state.note(header)
+        take_singles(source, state)
 
 
 def _take_commit(state: LogState, header: BlockHeader, data: bytes | memoryview) -> None:
@@ -359,11 +472,14 @@ def _link(header: BlockHeader, checkpoint: Checkpoint, count: int) -> LinkedChec
     return LinkedCheckpoint(header.offset, checkpoint.first_slot, count, has_large)
 
 
-def _blocks(source: Source, state: LogState) -> Iterator[tuple[BlockHeader, bytes | memoryview]]:
+def whole_blocks(
+    source: Source, state: LogState
+) -> Iterator[tuple[BlockHeader, bytes | memoryview]]:
     """Give the valid blocks from the end of the log on, as headers and whole bytes."""
     while True:
         header = valid_header(source, state.file_id, state.end, source.length)
-        if header is None or header.sequence != state.sequence + 1:
+        # With its padding: the next block begins behind that, and the log is mapped up to there.
+        if header is None or header.end > source.length or header.sequence != state.sequence + 1:
             return
         size = header.payload_offset - header.offset + header.payload_bytes
         data = source.read(header.offset, size)
@@ -491,9 +607,8 @@ def _load_catalogue(file: File, reader: Source, state: LogState) -> None:
     offset = state.root.catalogue
     if offset:
         header = _read_checked_block(file, reader, state, offset, CATALOGUE_MAGIC)
-        state.catalogue = unpack_catalogue(
-            _read_body(file, reader, state, header), file.path, offset
-        )
+        body = _read_body(file, reader, state, header)
+        state.catalogue = state.read_catalogue(header, body, file.path)
         state.catalogue_offset = offset
 
 

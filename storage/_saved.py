@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import mmap
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from memdb.storage._blocks import Array, aligned, unpack_checked
-from memdb.storage._constants import CHECKSUM_BYTES, INDEX_DTYPES, INDEX_MAGIC
+from memdb.storage._constants import CHECKSUM_BYTES, INDEX_DTYPES, INDEX_MAGIC, SEAL_BYTES
 from memdb.storage._recovery import MapReader, valid_header
+
+if TYPE_CHECKING:
+    from memdb.storage._cipher import Cipher
 
 Layout = tuple[tuple[str, str, int], ...]
 
@@ -79,9 +82,10 @@ def pack_arrays(arrays: Mapping[str, Array]) -> tuple[bytes, Layout]:
     return b"".join(parts), tuple(layout)
 
 
-def payload_bytes(layout: Layout) -> int:
+def payload_bytes(layout: Layout, *, is_sealed: bool) -> int:
     """Return the length of the payload of an index block."""
-    return CHECKSUM_BYTES + sum([_padded_bytes(dtype, count) for _, dtype, count in layout])
+    arrays = sum([_padded_bytes(dtype, count) for _, dtype, count in layout])
+    return CHECKSUM_BYTES + arrays + (SEAL_BYTES if is_sealed else 0)
 
 
 def _padded_bytes(dtype: str, count: int) -> int:
@@ -89,7 +93,7 @@ def _padded_bytes(dtype: str, count: int) -> int:
 
 
 def unpack_arrays(
-    data: mmap.mmap, file_id: int, saved: SavedIndex, end: int
+    data: mmap.mmap, file_id: int, saved: SavedIndex, end: int, cipher: Cipher | None = None
 ) -> dict[str, Array] | None:
     """Return the arrays of an index, views that can't be written to; None if they are damaged.
 
@@ -98,20 +102,27 @@ def unpack_arrays(
         file_id: Its id.
         saved: What the catalogue says.
         end: Where the log ends.
+        cipher: Of an encrypted file; the views are over a copy then.
 
     Cost: O(bytes), for the checksum.
     """
     reader = MapReader(data)
     header = valid_header(reader, file_id, saved.offset, end)
-    size = payload_bytes(saved.layout)
+    size = payload_bytes(saved.layout, is_sealed=cipher is not None)
     if header is None or (header.magic, header.payload_bytes) != (INDEX_MAGIC, size):
         return None
-    if unpack_checked(reader.read(header.payload_offset, size), file_id) is None:
+    body = unpack_checked(reader.read(header.payload_offset, size), file_id)
+    if body is None:
         return None
+    content: mmap.mmap | bytes | None = data
     at = header.payload_offset + CHECKSUM_BYTES
+    if cipher is not None:
+        content, at = cipher.open_block(INDEX_MAGIC, header.sequence, body), 0
+    if content is None:
+        return None
     arrays: dict[str, Array] = {}
     for name, dtype, count in saved.layout:
-        arrays[name] = np.frombuffer(data, dtype, count, at)
+        arrays[name] = np.frombuffer(content, dtype, count, at)
         arrays[name].flags.writeable = False
         at += _padded_bytes(dtype, count)
     return arrays

@@ -24,11 +24,14 @@ settings.register_profile(
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
 
-@pytest.fixture(params=["memory", "file"])
+@pytest.fixture(params=["memory", "file", "encrypted"])
 def db(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[memdb.Database]:
-    """An open database, in memory and in a file; whatever a test did to it, it must be whole."""
+    """An open database, in memory, in a file, and in an encrypted one.
+
+    Whatever a test did to it, it must be whole.
+    """
     path = None if request.param == "memory" else tmp_path / "test.memdb"
-    database = memdb.open(path)
+    database = memdb.open(path, key=bytes(32) if request.param == "encrypted" else None)
     yield database
     if not database.is_closed:
         try:

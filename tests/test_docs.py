@@ -83,6 +83,41 @@ def test_messages_on_the_page_of_the_errors_exist() -> None:
     assert missing == []
 
 
+def test_tests_on_the_page_of_the_reliability_exist() -> None:
+    """Each test that the page names is there, and it names many."""
+    text = (DOCS / "reliability.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"`([\w/]+\.py)::([\w:]+)`", text))
+    missing = []
+    for path, name in sorted(named):
+        *classes, function = name.split("::")
+        tree = ast.parse((ROOT / "tests" / path).read_text(encoding="utf-8"))
+        found: list[ast.AST] = [tree]
+        for part in (*classes, function):
+            found = [
+                node
+                for each in found
+                for node in ast.iter_child_nodes(each)
+                if isinstance(node, ast.FunctionDef | ast.ClassDef) and node.name == part
+            ]
+        if not found:
+            missing.append(f"{path}::{name}")
+
+    assert len(named) > 40
+    assert missing == []
+
+
+def test_every_reason_of_health_is_documented() -> None:
+    """The guide has each name that a reason can have, and no other; so has the docstring."""
+    source = (ROOT / "memdb" / "_health.py").read_text(encoding="utf-8")
+    given = set(re.findall(r'HealthReason\(\s*"(\w+)"', source))
+    guide = (DOCS / "guide" / "durability.md").read_text(encoding="utf-8")
+    table = guide.split("| name of the reason |")[1].split("\n\n")[0]
+
+    assert len(given) > 8
+    assert given == set(re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE))
+    assert given == set(re.findall(r'``"(\w+)"``', memdb.Health.__doc__ or ""))
+
+
 def test_every_setting_is_documented() -> None:
     """The guide to opening names each setting."""
     text = (DOCS / "guide" / "opening.md").read_text()

@@ -104,7 +104,8 @@ def _is_comparable(member: Any, operator: str, operand: object, position: int) -
         is_odd = type(operand) in _SAMPLES or type(operand) is _Strange
         return not is_odd or (operand is not None and not _has_no_order(cls))
     test = _test(operator, position)
-    return any(_is_possible(test, sample, operand) for sample in samples)
+    # A list: an interrupt (Ctrl-C) that hits the closing of a generator would be lost.
+    return any([_is_possible(test, sample, operand) for sample in samples])
 
 
 @lru_cache(maxsize=512)

@@ -160,12 +160,18 @@ def write_steps(
     seed: int,
     live: dict[str, list[int]],
     next_ids: dict[str, int],
+    compact_each: int = 0,
 ) -> None:
-    """Run steps until killed and send the number of each once it is done."""
+    """Run steps until killed and send the number of each once it is done.
+
+    Each so many steps, if it is told, the file is compacted.
+    """
     db = memdb.open(path, **settings)
     for number, step in enumerate(steps(seed, live, next_ids)):
         apply_to_database(db, step)
         connection.send(number)
+        if compact_each and number % compact_each == 0:
+            db.compact()
 
 
 def hold(connection: Connection, path: str, settings: dict[str, Any]) -> None:

@@ -8,54 +8,52 @@ from pathlib import Path
 import pytest
 
 import memdb
-from memdb.storage import OSFile
+from memdb.storage import _file
 from tests.crash.children import Account, collections
-from tests.support.faulty import FaultyFile, Stopped, after_power_loss, open_on
+from tests.support.disk import Content, Disk
+from tests.support.faulty import FaultyFile, open_on
 
 
-def calls_of_creation(folder: Path) -> int:
-    """Return how many changing calls make an empty database."""
-    file = FaultyFile(folder / "count.memdb")
-    db = open_on(file)
-    calls = len(file.trace)
-    db.close()
-    return calls
-
-
-def opens_as_empty(path: Path, data: bytes, boot_id: bytes) -> bool:
-    """Whether these bytes open for writing as an empty database that works."""
-    path.write_bytes(data)
-    file = OSFile(str(path), write=True)
-    file.boot_id = boot_id
-    with open_on(file) as db:
-        assert db.collections() == []
-        assert collections(db)["Account"].insert(Account("a", 1)) == 1
+def opens_as_empty(path: Path, content: Content, *, is_rebooted: bool = False) -> bool:
+    """Whether these files open for writing as an empty database that works."""
+    for left in path.parent.iterdir():
+        left.unlink()
+    for name, data in content.items():
+        (path.parent / name).write_bytes(data)
+    with pytest.MonkeyPatch.context() as patch:
+        if is_rebooted:
+            patch.setattr(_file, "boot_id", lambda: bytes(range(16)))
+        with memdb.open(path) as db:
+            assert db.collections() == []
+            assert collections(db)["Account"].insert(Account("a", 1)) == 1
     with memdb.open(path) as db:
         return len(collections(db)["Account"]) == 1 and db.check() == []
 
 
 def test_a10_stopped_at_each_step_of_creation(tmp_path: Path) -> None:
     """Killed or without power at any call of the creation: the file opens as an empty one."""
-    calls = calls_of_creation(tmp_path)
+    folder, left = tmp_path / "disk", tmp_path / "left"
+    folder.mkdir()
+    left.mkdir()
+    with Disk(folder) as disk:
+        memdb.open(folder / "a.memdb").close()
     chance = random.Random(10)
-    path = tmp_path / "a.memdb"
-    for number in range(calls):
-        path.unlink(missing_ok=True)
-        file = FaultyFile(path)
-        file.stop_at(number)
-        with pytest.raises(Stopped):
-            open_on(file)
-        assert file.lasts is not None
-        assert opens_as_empty(path, file.lasts, file.boot_id)
+    path, before = left / "a.memdb", disk.moments[0]
+    for moment in disk.moments:
+        assert opens_as_empty(path, moment.content())
+        assert opens_as_empty(path, moment.torn(before, chance))
         for _ in range(10):
-            lost = after_power_loss(file.synced, file.lasts, chance)
-            assert opens_as_empty(path, lost, bytes(range(16)))
+            left_over = moment.after_power_loss(chance)
+            assert opens_as_empty(path, left_over, is_rebooted=True)
+        before = moment
+
+    assert len(disk.moments) > 8
 
 
 @pytest.mark.parametrize("size", [0, 1, 4096, 8192, 12288])
 def test_a10_unfinished_file_is_made_anew_by_a_writer(tmp_path: Path, size: int) -> None:
     """A file of zeros, as a crash in its making leaves it, becomes an empty database."""
-    assert opens_as_empty(tmp_path / "a.memdb", bytes(size), bytes(16))
+    assert opens_as_empty(tmp_path / "a.memdb", {"a.memdb": bytes(size)})
 
 
 @pytest.mark.parametrize("size", [0, 1, 4096, 12288])

@@ -14,10 +14,10 @@ from memdb.storage import (
     Log,
     MemoryFile,
     OSFile,
-    checksum32,
     empty_pointers,
 )
 from tests.crash.children import Account, collections, state_of
+from tests.support import reader
 from tests.support.faulty import FaultyFile, drop, open_on
 
 MODES: tuple[Literal["rw", "r"], ...] = ("rw", "r")
@@ -87,10 +87,10 @@ class Outcome:
         self.is_unchanged = mode == "rw" or file.read(0, file.length()) == data
         if mode == "rw" and write:
             pointers = empty_pointers(1)
-            pointers[["identity", "length", "checksum"]] = 7, 5, checksum32(b"later")
+            pointers["identity"] = 7
             pointers[["collection", "writer", "kind"]] = 1, 1, 1
             with log.lock:
-                slot = log.append_batch(pointers, b"later")
+                slot = log.append_batch(pointers, [b"later"])
             assert log.read(slot)[3] == b"later"
             log.close()
 
@@ -217,6 +217,32 @@ def test_a8_a_damaged_file_through_the_front_door(
             assert found == whole or (recovery is not None and kind == "killed"), offset
             assert kind == "killed" or not is_cut or offset == 0
     assert mode == "r" or len(list(tmp_path.iterdir())) >= 1
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a8_cut_within_the_padding_of_the_last_block(
+    tmp_path: Path, mode: Literal["rw", "r"]
+) -> None:
+    """A file that was cut anywhere in its last block, behind all of its data too, opens."""
+    path = tmp_path / "a.memdb"
+    killed = open_on(FaultyFile(path), serializer="json")
+    collections(killed)["notes"].insert({"text": "123456"})
+    drop(killed)
+    data = path.read_bytes()
+    last = reader.read_by_walking(data).blocks[-1]
+    end = last.offset + 40 + 32 * len(last.pointers) + len(last.payload)
+    found = []
+    for length in range(end - 1, last.end + 1):
+        path.write_bytes(data[:length])
+        with memdb.open(path, mode) as db:
+            assert db.recovery is not None
+            found.append((len(collections(db)["notes"]), db.recovery.cut_bytes > 0))
+        for kept in tmp_path.glob("*.torn-*"):
+            kept.unlink()
+
+    # There is some padding, or this shows nothing.
+    assert 7 == last.end - end
+    assert [(0, True)] * (last.end + 1 - end) + [(1, False)] == found
 
 
 def test_a8_error_says_where_and_what_to_do(tmp_path: Path) -> None:

@@ -114,6 +114,27 @@ def test_a7_full_file_system(small_disk: Path, durability: str) -> None:
     assert (list(range(acknowledged)), None, []) == (found, recovery, findings)
 
 
+def test_b6_read_only_file_system(small_disk: Path) -> None:
+    """On a file system that is read-only reading works; writing says so, and what to do."""
+    path = small_disk / "a.memdb"
+    with memdb.open(path) as db:
+        collections(db)["Account"].insert(Account("a", 1))
+    subprocess.run(["mount", "-o", "remount,ro", str(small_disk)], check=True)
+    for mode in ("rw", "append"):
+        with pytest.raises(memdb.FilePermissionError) as caught:
+            memdb.open(path, mode)  # type: ignore[arg-type]
+        assert errno.EROFS == caught.value.errno
+        assert str(path) in str(caught.value) and 'mode="r"' in str(caught.value)
+    with pytest.raises(memdb.FilePermissionError):
+        memdb.open(small_disk / "new.memdb")
+    with memdb.open(path, "r") as db:
+        found, findings = len(collections(db)["Account"]), db.check()
+        health = db.health()
+
+    assert (1, [], True) == (found, findings, health.is_well)
+    assert [path] == list(small_disk.iterdir())
+
+
 @pytest.mark.parametrize("durability", MODES)
 def test_a7_every_kind_of_write_is_refused_whole(tmp_path: Path, durability: str) -> None:
     """With no room left each kind of change raises WriteError and changes nothing."""

@@ -22,9 +22,11 @@ from tests.crash.children import (
     next_ids_of,
     state_of,
 )
+from tests.support.effort import times
 from tests.support.processes import Child, run_script, start_script
 
 MODES = ("buffered", "written", "synced")
+KEY = bytes(range(32))
 LEAVE = "import sys; from tests.crash.children import leave; leave(*sys.argv[1:])"
 
 
@@ -39,9 +41,12 @@ class Expectation:
         """Return the identities that are there."""
         return {name: sorted(records) for name, records in self.state.items()}
 
-    def kill_a_writer(self, path: Path, seed: int, after: int, settings: dict[str, Any]) -> int:
+    def kill_a_writer(
+        self, path: Path, seed: int, after: int, settings: dict[str, Any], compact_each: int
+    ) -> int:
         """Run a writer, kill it once it has acknowledged some steps; return how many it has."""
-        arguments = (str(path), settings, seed, self.live(), copy.copy(self.next_ids))
+        live, next_ids = self.live(), copy.copy(self.next_ids)
+        arguments = (str(path), settings, seed, live, next_ids, compact_each)
         with Child(children.write_steps, *arguments) as child:
             for number in child.messages():
                 if number + 1 == after:
@@ -77,24 +82,29 @@ class Expectation:
         )
 
 
-def kill_again_and_again(folder: Path, durability: str, rounds: int) -> None:
-    """Kill a writer ``rounds`` times; after each, all that was promised is there, nothing half."""
+def kill_again_and_again(folder: Path, durability: str, rounds: int, for_each_file: int) -> None:
+    """Kill a writer ``rounds`` times; after each, all that was promised is there, nothing half.
+
+    Every other file is encrypted, and every third writer compacts it.
+    """
     chance = random.Random(durability)
     for seed in range(rounds):
-        if seed % 20 == 0:
+        if seed % for_each_file == 0:
             path, expected = folder / f"{seed}.memdb", Expectation()
+            opening: dict[str, Any] = {"key": KEY} if seed // for_each_file % 2 else {}
         settings = {
             "durability": durability,
             "flush_interval": chance.choice((0.001, 0.01, 60.0)),
             "checkpoint_interval": chance.choice((3, 30, 1000)),
             "serializer": chance.choice(("binary", "json", "msgpack")),
+            **opening,
         }
-        after = chance.randint(1, 80)
-        acknowledged = expected.kill_a_writer(path, seed, after, settings)
+        after, compact_each = chance.randint(1, 80), chance.choice((0, 0, 5))
+        acknowledged = expected.kill_a_writer(path, seed, after, settings, compact_each)
         assert acknowledged >= after
-        with memdb.open(path, "r") as db:
+        with memdb.open(path, "r", **opening) as db:
             read = state_of(db)
-        with memdb.open(path) as db:
+        with memdb.open(path, **opening) as db:
             found, found_ids = state_of(db), next_ids_of(db)
             assert db.check() == []
         print(f"seed {seed}, {settings}, {acknowledged} steps acknowledged")
@@ -105,15 +115,15 @@ def kill_again_and_again(folder: Path, durability: str, rounds: int) -> None:
 @pytest.mark.parametrize("durability", MODES)
 def test_a2_killed_writer_keeps_what_it_promised(tmp_path: Path, durability: str) -> None:
     """After kill -9 all that the durability mode promises is there and nothing half."""
-    kill_again_and_again(tmp_path, durability, 4)
+    kill_again_and_again(tmp_path, durability, 4, for_each_file=2)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
 @pytest.mark.parametrize("durability", MODES)
-def test_a2_killed_writer_two_hundred_times(tmp_path: Path, durability: str) -> None:
-    """After each of 200 kills all that the durability mode promises is there and nothing half."""
-    kill_again_and_again(tmp_path, durability, 200)
+def test_a2_killed_writer_hundreds_of_times(tmp_path: Path, durability: str) -> None:
+    """After each of 340 kills all that the durability mode promises is there and nothing half."""
+    kill_again_and_again(tmp_path, durability, times(340), for_each_file=20)
 
 
 def test_b1_killed_writer_locks_nobody_out(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
-"""A scenario stopped, failed or without power at each single call to the file in turn.
+"""A scenario killed, failed or without power at each single call to the system in turn.
 
-The first pass counts the calls of a scenario, the second one stops at each of them, opens what
-is left, and demands a legal state.
+It runs once on a disk that remembers. Then what each call left, whole or half-done, and what a
+power loss may have left there, is opened and must be a legal state.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import random
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from typing import Any
 import pytest
 
 import memdb
-from memdb.storage import OSFile, _log
+from memdb.storage import OSFile, _file, _log
 from tests.crash import children
 from tests.crash.children import (
     State,
@@ -26,10 +27,13 @@ from tests.crash.children import (
     next_ids_of,
     state_of,
 )
-from tests.support.faulty import FaultyFile, Stopped, after_power_loss, drop, open_on
+from tests.support.disk import Content, Disk
+from tests.support.effort import times
+from tests.support.faulty import FaultyFile, drop, open_on
 
 MODES = ("buffered", "written", "synced")
 OTHER_BOOT = bytes(range(16))
+KEY = bytes(range(32))
 
 
 @pytest.fixture(autouse=True)
@@ -53,13 +57,29 @@ def scenario(seed: int, count: int) -> list[Step]:
     ]
 
 
+@dataclass(frozen=True)
+class Progress:
+    """How far a scenario was at some moment.
+
+    Attributes:
+        last: Index of the state after the last step that was acknowledged.
+        safe: Index of the newest state that must survive a power loss.
+        written: Index of the newest state that must survive a kill.
+        following: The state after the step that was under way, None between two of them.
+    """
+
+    last: int
+    safe: int
+    written: int
+    following: State | None
+
+
 class Run:
     """One run of a scenario in two sessions, and what must be there after each moment of it.
 
     Attributes:
         history: The state after each step that was acknowledged.
-        safe: Index of the newest state that must survive a power loss.
-        written: Index of the newest state that must survive a kill.
+        safe, written, following: See `Progress`.
     """
 
     def __init__(self, path: Path, durability: str, steps: list[Step]) -> None:
@@ -68,9 +88,13 @@ class Run:
         self.steps = steps
         self.history: list[State] = [{name: {} for name in children.COLLECTIONS}]
         self.safe = self.written = 0
-        self.next: State | None = None
+        self.following: State | None = None
         self.files: list[FaultyFile] = []
         self.db: memdb.Database | None = None
+
+    def progress(self) -> Progress:
+        """Return how far it is."""
+        return Progress(len(self.history) - 1, self.safe, self.written, self.following)
 
     def acknowledge(self, step: Step) -> None:
         """Note that a step is done."""
@@ -83,7 +107,7 @@ class Run:
             self.written = last
 
     def open(self, prepare: Callable[[FaultyFile], None]) -> memdb.Database:
-        """Open the file for the next session."""
+        """Open the file for the next session, so that it can fail."""
         file = FaultyFile(self.path)
         self.files.append(file)
         prepare(file)
@@ -96,103 +120,164 @@ class Run:
         yield self.steps[:half]
         yield self.steps[half:]
 
-    def legal(self, first: int) -> list[State]:
-        """Return the states that may be found, from the one at index ``first`` on."""
-        return [*self.history[first:], *([self.next] if self.next is not None else [])]
+    def legal(self, first: int, progress: Progress) -> list[State]:
+        """Return the states that may be found at a moment, from the one at index ``first`` on."""
+        following = [] if progress.following is None else [progress.following]
+        return [*self.history[first : progress.last + 1], *following]
 
-    def run(self, prepare: Callable[[int, FaultyFile], None]) -> None:
-        """Run to the end, or until a `Stopped` comes out."""
-        for number, steps in enumerate(self.sessions()):
-            db = self.open(lambda file, number=number: prepare(number, file))  # type: ignore[misc]
+    def run(
+        self, opened: Callable[[], memdb.Database], note: Callable[[str], None] = lambda what: None
+    ) -> None:
+        """Run to the end.
+
+        Args:
+            opened: Opens the database for each session.
+            note: Called when a step is acknowledged.
+        """
+        for steps in self.sessions():
+            db = opened()
             for step in steps:
-                self.next = apply_to_state(self.history[-1], step)
+                self.following = apply_to_state(self.history[-1], step)
                 apply_to_database(db, step)
                 self.acknowledge(step)
-                self.next = None
+                self.following = None
+                note("acknowledged")
             db.close()
             self.safe = self.written = len(self.history) - 1
+            note("closed")
 
 
-def reopened(path: Path, data: bytes, boot_id: bytes | None = None) -> State:
-    """Write bytes, open them, demand that they are whole and can be written; return the state."""
-    return reopened_with_ids(path, data, boot_id)[0]
-
-
-def reopened_with_ids(
-    path: Path, data: bytes, boot_id: bytes | None
+def reopened(
+    path: Path, content: Content, *, is_rebooted: bool = False, **settings: Any
 ) -> tuple[State, dict[str, int]]:
-    """Do as `reopened`; return the state and the next identities."""
-    path.write_bytes(data)
-    file = OSFile(str(path), write=True)
-    if boot_id is not None:
-        file.boot_id = boot_id
-    with open_on(file) as db:
-        found, next_ids = state_of(db), next_ids_of(db)
-        assert db.check() == []
-        db.collection("more").insert({"a": 1})
-    with memdb.open(path) as db:
+    """Write files, open the one, and demand that it is whole and can be written.
+
+    Returns:
+        What it holds, and the next identities.
+    """
+    for left in path.parent.iterdir():
+        left.unlink()
+    for name, data in content.items():
+        (path.parent / name).write_bytes(data)
+    with pytest.MonkeyPatch.context() as patch:
+        if is_rebooted:
+            patch.setattr(_file, "boot_id", lambda: OTHER_BOOT)
+        with memdb.open(path, **settings) as db:
+            found, next_ids = state_of(db), next_ids_of(db)
+            assert db.check() == []
+            db.collection("more").insert({"a": 1})
+    with memdb.open(path, **settings) as db:
         assert db.collection("more")[1] == {"a": 1, "id": 1}
         assert db.check() == []
         assert state_of(db) == found
         assert next_ids_of(db) == next_ids
+    others = {each.name for each in path.parent.iterdir()} - {path.name}
+    assert [name for name in others if not name.startswith(f"{path.name}.torn-")] == []
     return found, next_ids
 
 
-def calls_of(path: Path, durability: str, steps: list[Step]) -> list[list[str]]:
-    """Return the changing calls of each session of a scenario."""
-    run = Run(path, durability, steps)
-    run.run(lambda number, file: None)
-    path.unlink()
-    return [file.trace for file in run.files]
+class Judge:
+    """Opens what a disk may hold, and gives the state; what it has seen already it knows."""
+
+    def __init__(self, path: Path, settings: dict[str, Any]) -> None:
+        path.parent.mkdir()
+        self._path = path
+        self._settings = settings
+        self._found: dict[tuple[bool, frozenset[tuple[str, bytes]]], State] = {}
+        self.times = 0
+
+    def __call__(self, content: Content, *, is_rebooted: bool = False) -> State:
+        """Return the state that comes back."""
+        self.times += 1
+        key = is_rebooted, frozenset(content.items())
+        if key not in self._found:
+            found, _ = reopened(self._path, content, is_rebooted=is_rebooted, **self._settings)
+            self._found[key] = found
+        return self._found[key]
+
+    def __len__(self) -> int:
+        return len(self._found)
 
 
-def sweep(tmp_path: Path, durability: str, steps: list[Step], losses: int) -> None:
-    """Stop at each call: what a kill leaves, and what power losses may leave, is legal."""
-    path, left = tmp_path / "a.memdb", tmp_path / "left.memdb"
+def sweep(tmp_path: Path, durability: str, steps: list[Step], losses: int, **settings: Any) -> None:
+    """Look at each moment: what a kill leaves, and what power losses may leave, is legal."""
+    used: dict[str, Any] = {"durability": durability, "flush_interval": 86_400.0, **settings}
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    run = Run(folder / "a.memdb", durability, steps)
+    with Disk(folder, run.progress) as disk, pytest.MonkeyPatch.context() as patch:
+        # So that room is made often.
+        patch.setattr(OSFile, "growth_bytes", FaultyFile.growth_bytes)
+        run.run(lambda: memdb.open(run.path, **used), disk.note)
+    state_after = Judge(tmp_path / "left" / "a.memdb", settings)
     chance = random.Random(3)
-    for session, trace in enumerate(calls_of(path, durability, steps)):
-        for call, method in enumerate(trace):
-            path.unlink(missing_ok=True)
-            run = Run(path, durability, steps)
-
-            def prepare(number: int, file: FaultyFile, stop: tuple[int, int]) -> None:
-                if number == stop[0]:
-                    file.stop_at(stop[1])
-
-            with pytest.raises(Stopped):
-                run.run(lambda number, file, stop=(session, call): prepare(number, file, stop))
-            file = run.files[-1]
-            if run.db is not None and run.db._engine.log._file is file:
-                drop(run.db)
-            where = f"{durability}, session {session}, call {call} ({method})"
-            assert file.lasts is not None
-            assert reopened(left, file.lasts) in run.legal(run.written), f"killed: {where}"
-            for _ in range(losses):
-                data = after_power_loss(file.synced, file.lasts, chance)
-                found = reopened(left, data, OTHER_BOOT)
-                assert found in run.legal(run.safe), f"no power: {where}"
-            for kept in tmp_path.glob("left.memdb.torn-*"):
-                kept.unlink()
+    before = disk.moments[0]
+    for number, moment in enumerate(disk.moments):
+        progress, where = moment.mark, f"{durability}, moment {number} ({moment.call})"
+        killed = run.legal(progress.written, progress)
+        assert state_after(moment.content()) in killed, f"killed: {where}"
+        assert state_after(moment.torn(before, chance)) in killed, f"killed inside: {where}"
+        for _ in range(losses):
+            found = state_after(moment.after_power_loss(chance), is_rebooted=True)
+            assert found in run.legal(progress.safe, progress), f"no power: {where}"
+        before = moment
+    print(f"{len(disk.moments)} moments, {state_after.times} states, {len(state_after)} different")
 
 
 @pytest.mark.parametrize("durability", MODES)
 def test_stop_at_each_call(tmp_path: Path, durability: str) -> None:
-    """Killed or without power at any call to the file, a legal state comes back."""
+    """Killed or without power at any call to the system, a legal state comes back."""
     sweep(tmp_path, durability, scenario(5, 12), losses=2)
+
+
+@pytest.mark.parametrize("durability", MODES)
+def test_stop_at_each_call_of_an_encrypted_file(tmp_path: Path, durability: str) -> None:
+    """The same where all that is written is encrypted, from the making of the file on."""
+    sweep(tmp_path, durability, scenario(6, 12), losses=2, key=KEY)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
 @pytest.mark.parametrize("durability", MODES)
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", range(4))
 def test_stop_at_each_call_of_longer_scenarios(tmp_path: Path, durability: str, seed: int) -> None:
     """Killed or without power at any call of longer scenarios, a legal state comes back."""
-    sweep(tmp_path, durability, scenario(seed, 40), losses=6)
+    settings = {"key": KEY} if seed == 3 else {}
+    sweep(tmp_path, durability, scenario(seed, 60), losses=times(10), **settings)
+
+
+@pytest.mark.parametrize("mode", ["rw", "append"])
+def test_what_an_opening_has_shown_survives(tmp_path: Path, mode: Any) -> None:
+    """What was found after a kill is there after every later power loss, synced before or not."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    path = folder / "a.memdb"
+    with Disk(folder) as disk:
+        memdb.open(path).close()
+        killed = memdb.open(path, flush_interval=86_400.0)
+        for step in scenario(8, 9):
+            if step.kind != "flush":
+                apply_to_database(killed, step)
+        expected = state_of(killed)
+        drop(killed)
+        db = memdb.open(path, mode)
+        shown = state_of(db)
+        disk.note("shown")
+        drop(db)
+    state_after = Judge(tmp_path / "left" / "a.memdb", {})
+    chance = random.Random(4)
+    found = [
+        state_after(disk.moments[-1].after_power_loss(chance), is_rebooted=True) for _ in range(30)
+    ]
+
+    assert expected == shown
+    assert [shown] * 30 == found
 
 
 def lose_power_again_and_again(tmp_path: Path, durability: str, seed: int, rounds: int) -> None:
     """Lose power between any two steps, mend, go on, and lose it again."""
-    path, left = tmp_path / "a.memdb", tmp_path / "left.memdb"
+    path, left = tmp_path / "a.memdb", tmp_path / "left" / "a.memdb"
+    left.parent.mkdir(exist_ok=True)
     chance = random.Random(seed)
     state: State = {name: {} for name in children.COLLECTIONS}
     next_ids = dict.fromkeys(children.COLLECTIONS, 1)
@@ -214,7 +299,7 @@ def lose_power_again_and_again(tmp_path: Path, durability: str, seed: int, round
                 safe = len(legal) - 1
         data = file.lose_power(chance)
         drop(db)
-        state, next_ids = reopened_with_ids(left, data, b"another boot-id-")
+        state, next_ids = reopened(left, {left.name: data}, is_rebooted=True)
         assert (state, next_ids) in legal[safe:], f"seed {seed}, round {number}, {durability}"
         path.write_bytes(data)
     for kept in tmp_path.glob("*.torn-*"):
@@ -339,7 +424,7 @@ def sweep_faults(tmp_path: Path, durability: str, steps: list[Step], methods: An
     """Let each call fail in turn; nothing but errors of memdb, nothing changed by them."""
     path = tmp_path / "a.memdb"
     run = Run(path, durability, steps)
-    run.run(lambda number, file: None)
+    run.run(lambda: run.open(lambda file: None))
     wrong = {}
     for session, counted in enumerate([file.calls for file in run.files]):
         for method in methods:

@@ -50,6 +50,7 @@ def fields(form: Struct) -> list[tuple[int, int]]:
         ("## Roots", constants.ROOT),
         ("## Blocks", constants.BLOCK),
         ("### Pointers", constants.POINTER),
+        ("### Key slots", constants.KEY_SLOT),
     ],
 )
 def test_tables_are_the_structs(title: str, form: Struct) -> None:
@@ -87,7 +88,8 @@ def test_magics_and_places() -> None:
     letters |= {constants.CATALOGUE_MAGIC: "K", constants.INDEX_MAGIC: "I"}
 
     assert f"`{magic}`" in DOCUMENT
-    assert f"| format version | {constants.FORMAT_VERSION} |" in DOCUMENT
+    versions = (constants.FORMAT_VERSION, constants.ENCRYPTED_FORMAT_VERSION)
+    assert "| format version | {}; {} for an encrypted file |".format(*versions) in DOCUMENT
     assert f"| page size | {constants.PAGE_BYTES} |" in DOCUMENT
     assert "`4D 44 42 52` (`MDBR`)" in DOCUMENT and constants.ROOT_MAGIC == b"MDBR"
     assert f"The first block starts at {constants.LOG_START}" in DOCUMENT
@@ -109,6 +111,28 @@ def test_dtypes_of_saved_indexes() -> None:
 
 
 def test_the_title_names_the_version() -> None:
-    """The document is about the version that the code writes, and lists it."""
-    assert DOCUMENT.startswith(f"# The file format, version {constants.FORMAT_VERSION}\n")
-    assert re.search(rf"^\| {constants.FORMAT_VERSION} \| ", DOCUMENT, re.MULTILINE)
+    """The document is about the versions that the code writes, and lists them."""
+    versions = (constants.FORMAT_VERSION, constants.ENCRYPTED_FORMAT_VERSION)
+    assert DOCUMENT.startswith("# The file format, version {} and {}\n".format(*versions))
+    for version in versions:
+        assert re.search(rf"^\| {version} \| ", DOCUMENT, re.MULTILINE)
+
+
+def test_encryption() -> None:
+    """Places, sizes, domains and infos of what is encrypted are the ones of the document."""
+    _, _, section = DOCUMENT.partition("\n## Encryption\n")
+    first, second = constants.KEY_SLOT_OFFSETS
+
+    assert f"lies at `{first} + {second - first} * (g % 2)`" in section
+    assert f"bytes 8 to {constants.KEY_SLOT.size - 1} |" in section
+    assert "`4D 44 42 53` (`MDBS`)" in section and constants.KEY_SLOT_MAGIC == b"MDBS"
+    kinds = f"{constants.KDF_NONE}: the user has a key of {constants.KEY_BYTES} bytes;"
+    assert f"{kinds} {constants.KDF_SCRYPT}: a password" in section
+    assert f"nonces of {constants.NONCE_BYTES} bytes and tags of {constants.TAG_BYTES}" in section
+    assert f"| {constants.SESSION_BYTES} | the name of the session" in section
+    infos = (constants.SUBKEY_INFO, constants.KEY_HASH_INFO, constants.WRAPPING_INFO)
+    for info in (*infos, constants.KEY_CHECK_INFO):
+        assert f"the info `{info.decode()}`" in section
+    for magic in (constants.COMMIT_MAGIC, constants.CATALOGUE_MAGIC, constants.INDEX_MAGIC):
+        assert f"(`{magic.decode()}`)" in section
+    assert (constants.KEY_SLOT_MARKED, constants.POINTER_SEALED) == (1, 2)

@@ -18,11 +18,21 @@ from memdb._index_set import IndexSet
 from memdb.indexes import ABSENT
 from tests.support import golden_classes, reader
 from tests.support.golden_classes import shown
-from tests.support.make_golden import DATA, Item, content_of, golden_files, item, readings_of
+from tests.support.make_golden import (
+    DATA,
+    Item,
+    content_of,
+    golden_files,
+    item,
+    readings_of,
+    secret_of,
+    settings_of,
+)
 from tests.support.payloads import TAGS, exact_plain, is_exact, key_of, tags_in
 
 FILES = sorted(DATA.glob("*.memdb"))
 SERIALIZERS = ("json", "msgpack", "binary")
+WITH_INDEXES = ("v1-indexes", "v2-indexes")
 
 #: The tags that there were when the golden files with values were made.
 FIRST_TAGS = {
@@ -71,14 +81,14 @@ def test_golden_file_is_not_changed_by_reading(golden: Path) -> None:
 
 def test_golden_file_is_whole(golden: Path) -> None:
     """check() finds nothing wrong in an old file."""
-    with memdb.open(golden) as db:
+    with memdb.open(golden, **settings_of(golden)) as db:
         assert [] == db.check()
 
 
 def test_golden_file_can_be_written(golden: Path) -> None:
     """An old file takes new records, whatever it was written with, and keeps the old ones."""
     expected = expected_of(golden)["records"]
-    with memdb.open(golden, serializer="binary") as db:
+    with memdb.open(golden, serializer="binary", **settings_of(golden)) as db:
         items, notes = db.collection(Item), db.collection("notes")
         new_item, new_note = items.insert(item(3)), notes.insert({"new": True})
     found = content_of(golden)["records"]
@@ -94,7 +104,7 @@ def test_document_describes_the_golden_files(golden: Path, read: Any) -> None:
     """The reader that knows the document only finds the same identities, both ways it can read."""
     data = golden.read_bytes()
     expected = {name: sorted(records) for name, records in expected_of(golden)["records"].items()}
-    contents = read(data)
+    contents = read(data, secret_of(golden))
     found = {name: sorted(_texts_of(contents, data, name)) for name in expected}
 
     assert expected == found
@@ -113,8 +123,8 @@ def _texts_of(contents: reader.Contents, data: bytes, name: str) -> list[str]:
 def test_document_describes_the_records(golden: Path) -> None:
     """The reader that knows the document only finds the records that memdb gives as dicts."""
     data = golden.read_bytes()
-    found = reader.read_by_walking(data).records(data)
-    with memdb.open(golden, "r") as db:
+    found = reader.read_by_walking(data, secret_of(golden)).records(data)
+    with memdb.open(golden, "r", **settings_of(golden)) as db:
         for name in db.collections():
             expected = sorted(map(shown, _without_tags(db.collection(name))))
 
@@ -186,11 +196,14 @@ def test_golden_file_with_keys_has_every_type() -> None:
     ]
 
 
-def test_document_describes_the_saved_indexes() -> None:
+@pytest.mark.parametrize("name", WITH_INDEXES)
+def test_document_describes_the_saved_indexes(name: str) -> None:
     """The reader that knows the document only finds the keys that the records had at the slot."""
-    data = (DATA / "v1-indexes.memdb").read_bytes()
-    contents = reader.read_by_walking(data)
-    slots = {(each["collection"], each["name"]): each["slot"] for each in catalogue_indexes(data)}
+    path = DATA / f"{name}.memdb"
+    data = path.read_bytes()
+    contents = reader.read_by_walking(data, secret_of(path))
+    entries = contents.catalogue["indexes"]
+    slots = {(each["collection"], each["name"]): each["slot"] for each in entries}
     found = contents.indexes(data)
     for number, name in enumerate(found, 1):
         for index, pairs in found[name].items():
@@ -211,11 +224,6 @@ def test_document_describes_the_saved_indexes() -> None:
     assert {name: len(indexes) for name, indexes in found.items()} == {"Reading": 12, "loose": 2}
 
 
-def catalogue_indexes(data: bytes) -> list[dict[str, Any]]:
-    """Return what the catalogue of a golden file says of saved indexes."""
-    return reader.read_by_walking(data).catalogue["indexes"]  # type: ignore[no-any-return]
-
-
 def in_order(pair: tuple[int, Any]) -> Any:
     """Return what pairs of number and key are sorted by, as the document says."""
     number, key = pair
@@ -226,7 +234,8 @@ def in_order(pair: tuple[int, Any]) -> Any:
 
 def test_saved_indexes_are_used(monkeypatch: pytest.MonkeyPatch, golden_indexes: Path) -> None:
     """What an earlier version saved of each index is taken, not built, and is as the records."""
-    with monkeypatch.context() as patch, memdb.open(golden_indexes, "r") as db:
+    settings = settings_of(golden_indexes)
+    with monkeypatch.context() as patch, memdb.open(golden_indexes, "r", **settings) as db:
         patch.setattr(IndexSet, "_build", None)
         for collection in readings_of(db):
             records = list(collection)
@@ -241,15 +250,15 @@ def test_saved_indexes_are_used(monkeypatch: pytest.MonkeyPatch, golden_indexes:
                 ]
                 expected = dict(zip(collection.ids(), values, strict=True))
                 assert repr(expected) == repr(dict(sorted((n, key) for key, n in entries.items())))
-    with memdb.open(golden_indexes, "r") as db:
+    with memdb.open(golden_indexes, "r", **settings) as db:
         readings_of(db)
         assert db.check() == []
 
 
-@pytest.fixture
-def golden_indexes(tmp_path: Path) -> Path:
-    """A copy of the golden file with saved indexes."""
-    copy = tmp_path / "v1-indexes.memdb"
+@pytest.fixture(params=WITH_INDEXES)
+def golden_indexes(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    """A copy of a golden file with saved indexes."""
+    copy = tmp_path / f"{request.param}.memdb"
     shutil.copy(DATA / copy.name, copy)
     return copy
 
@@ -257,7 +266,9 @@ def golden_indexes(tmp_path: Path) -> Path:
 def test_both_ways_of_reading_agree(golden: Path) -> None:
     """Walking all blocks and following the checkpoints give the same versions in order."""
     data = golden.read_bytes()
-    walked, followed = reader.read_by_walking(data), reader.read_by_checkpoints(data)
+    secret = secret_of(golden)
+    walked = reader.read_by_walking(data, secret)
+    followed = reader.read_by_checkpoints(data, secret)
 
     assert walked.versions == followed.versions
     assert (walked.end, walked.catalogue) == (followed.end, followed.catalogue)

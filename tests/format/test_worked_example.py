@@ -93,9 +93,9 @@ def test_memdb_still_writes_the_example(tmp_path: Path) -> None:
 
 
 def test_the_reader_knows_nothing_of_memdb() -> None:
-    """The reader imports the standard library and three libraries for bytes only."""
+    """The reader imports the standard library and libraries for bytes and ciphers only."""
     imported = set()
-    for name in ("reader.py", "payloads.py"):
+    for name in ("reader.py", "payloads.py", "sealed.py"):
         tree = ast.parse((ROOT / "tests" / "support" / name).read_text(encoding="utf-8"))
         for node in ast.walk(tree):
             if isinstance(node, ast.Import):
@@ -103,5 +103,9 @@ def test_the_reader_knows_nothing_of_memdb() -> None:
             elif isinstance(node, ast.ImportFrom):
                 imported.add(node.module or "")
     others = {name for name in imported if name.partition(".")[0] not in sys.stdlib_module_names}
+    libraries = {name.partition(".")[0] for name in others if not name.startswith("tests.")}
 
-    assert {"msgspec", "numpy", "xxhash", "tests.support.payloads"} == others
+    assert {"cryptography", "msgspec", "numpy", "xxhash"} == libraries
+    assert {"tests.support.payloads", "tests.support.sealed"} == others & {
+        name for name in others if name.startswith("tests.")
+    }

@@ -30,7 +30,7 @@ from hypothesis.stateful import (
 )
 
 import memdb
-from memdb import F, _hot, _natural_key
+from memdb import F, _natural_key
 from memdb.indexes import _keys
 from tests.support.exact import assert_exact, is_exact, leaf_key
 from tests.support.model import CollectionModel, forget_open
@@ -535,8 +535,7 @@ def run(monkeypatch: pytest.MonkeyPatch, how: str, factor: int) -> None:
     monkeypatch.setattr(_natural_key, "secrets", SimpleNamespace(randbelow=lambda stop: 5))
     if how == "with the same hashes":
         digest = _keys.digest
-        for module in (_keys, _hot, _natural_key):
-            monkeypatch.setattr(module, "digest", lambda *parts: digest(*parts) % 40)
+        monkeypatch.setattr(_natural_key, "digest", lambda *parts: digest(*parts) % 40)
     run_state_machine_as_test(
         NaturalKeyMachine,
         settings=settings(max_examples=RUNS[how] * factor, stateful_step_count=30),

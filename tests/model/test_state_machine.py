@@ -23,6 +23,7 @@ from hypothesis.stateful import (
 
 import memdb
 from memdb import F
+from tests.support.concurrently import run_all
 from tests.support.exact import assert_exact, is_exact
 from tests.support.model import CollectionModel, forget_open
 from tests.support.samples import KINDS, SERIALIZERS, RecordKind
@@ -41,7 +42,7 @@ WAYS_TO_READ = (
     *("read_one", "read_one", "find", "history", "count_versions", "read_beside"),
     *("begin_iterating", "begin_iterating", "finish_iterating"),
 )
-WAYS_TO_MAINTAIN = ("flush", "checkpoint", "reopen", "kill")
+WAYS_TO_MAINTAIN = ("flush", "checkpoint", "compact", "reopen", "kill")
 WAYS_TO_UPDATE = ("fields", "record", "in place", "returned", "nothing", "both")
 
 
@@ -473,6 +474,12 @@ class DatabaseMachine(RuleBasedStateMachine):
 
     def checkpoint(self, data: st.DataObject) -> None:
         self.db.checkpoint()
+
+    def compact(self, data: st.DataObject) -> None:
+        # Another thread's, as this one may have a transaction open.
+        run_all(self.db.compact)
+        for table in self.tables:
+            table.model.drop_history()
 
     def reopen(self, data: st.DataObject) -> None:
         if not self.has_file:

@@ -30,8 +30,11 @@ def switching_often(interval_s: float = 5e-6) -> Iterator[None]:
         sys.setswitchinterval(before)
 
 
-def run_all(*works: Callable[[], object]) -> None:
-    """Run functions in a thread each, from one moment on; raise the first error of any."""
+def run_all(*works: Callable[[], object], timeout_s: float = 60) -> None:
+    """Run functions in a thread each, from one moment on; raise the first error of any.
+
+    One that has not ended after the time that each may take is a deadlock.
+    """
     errors: list[BaseException] = []
     barrier = threading.Barrier(len(works))
 
@@ -46,7 +49,7 @@ def run_all(*works: Callable[[], object]) -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(60)
+        thread.join(timeout_s)
     if errors:
         raise errors[0]
     assert not any(thread.is_alive() for thread in threads), "a deadlock"

@@ -1,4 +1,7 @@
-"""Files that fail on demand: at the n-th call of a method, or by losing power."""
+"""Files that fail on demand: at the n-th call of a method, or by losing power.
+
+What a kill or a power loss leaves at any call is a matter of `tests.support.disk`.
+"""
 
 from __future__ import annotations
 
@@ -14,38 +17,28 @@ from typing import Any
 from memdb import Database
 from memdb._config import Config
 from memdb._engine import Engine
+from memdb._secrets import keys_of, without_secrets
 from memdb.storage import File, Log, MapAccess, OSFile
 
 SECTOR_BYTES = 512
-CHANGING = ("write", "reserve", "truncate", "sync", "sync_directory")
-ALL = (*CHANGING, "read", "map", "lock", "length")
-
-
-class Stopped(BaseException):
-    """The process ended here; nothing that would run after it counts."""
 
 
 class FaultyFile(OSFile):
-    """A real file that counts the calls of each method and can fail or stop at one of them.
+    """A real file that counts the calls of each method and can fail at one of them.
 
     It grows in small steps, so that a small test makes room often.
 
     Attributes:
         calls: Method -> how often it was called.
-        trace: The methods in the order of their calls, those of ``CHANGING`` only.
         synced: The bytes that certainly survive a power loss.
-        lasts: What the bytes were when the process was stopped, None before.
     """
 
     growth_bytes = 8192
 
     def __init__(self, path: str | os.PathLike[str], *, write: bool = True) -> None:
         self.calls: Counter[str] = Counter()
-        self.trace: list[str] = []
         self._faults: dict[str, tuple[int, int, bool]] = {}
-        self._stop_at = -1
         self._moment = threading.RLock()
-        self.lasts: bytes | None = None
         super().__init__(os.fspath(path), write=write)
         self.synced = self.image()
 
@@ -68,19 +61,8 @@ class FaultyFile(OSFile):
         """Forget every fault."""
         self._faults.clear()
 
-    def stop_at(self, call: int) -> None:
-        """End the process instead of the ``call``-th changing call from the beginning, from 0."""
-        self._stop_at = call
-
     def _enter(self, method: str) -> None:
-        if self.lasts is not None:
-            raise Stopped
         self.calls[method] += 1
-        if method in CHANGING:
-            if len(self.trace) == self._stop_at:
-                self.lasts = self.image()
-                raise Stopped
-            self.trace.append(method)
         number, code, for_ever = self._faults.get(method, (0, 0, False))
         count = self.calls[method]
         if number and (count == number or (for_ever and count > number)):
@@ -134,7 +116,7 @@ class FaultyFile(OSFile):
         return super().lock()
 
     def close(self, *, keep_lock: bool = False) -> None:
-        """As `OSFile`; a stopped process loses its file too."""
+        """As `OSFile`, and count."""
         self.calls["close"] += 1
         with contextlib.suppress(OSError):
             super().close(keep_lock=keep_lock)
@@ -171,8 +153,9 @@ def open_on(file: File, mode: Any = "rw", **settings: Any) -> Database:
         durability=config.durability,
         flush_interval_s=config.flush_interval,
         checkpoint_interval=config.checkpoint_interval,
+        keys=keys_of(config, file.path),
     )
-    return Database(Engine(log, config, mode))
+    return Database(Engine(log, without_secrets(config), mode))
 
 
 def drop(db: Database) -> None:

@@ -74,9 +74,9 @@ GIVEN_KEYS: dict[str, list[Any]] = {
 }
 
 
-def write_keys(path: Path) -> None:
+def write_keys(path: Path, **settings: Any) -> None:
     """Insert, update and delete by natural keys of every type."""
-    with memdb.open(path) as db:
+    with memdb.open(path, **settings) as db:
         users = db.collection(User, name="users", key="email", serializer="json")
         streets = open_streets(db)
         everything = db.collection("everything", key="k", serializer="msgpack")

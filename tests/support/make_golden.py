@@ -27,13 +27,16 @@ from uuid import UUID
 
 import memdb
 from memdb import _saved_indexes
-from memdb.storage import OSFile, _log
+from memdb.storage import OSFile, _key_slots, _log
 from tests.support import golden_classes
 from tests.support.faulty import FaultyFile, drop, open_on
 from tests.support.markdown import ROOT
 
 DATA = ROOT / "tests" / "data"
 DOCUMENT = ROOT / "docs" / "format.md"
+# Of the encrypted ones.
+KEY = bytes(range(100, 132))
+PASSWORD = "caf\u00e9 au lait"
 BEGIN, END = "<!-- worked example: begin -->\n", "<!-- worked example: end -->\n"
 
 
@@ -94,9 +97,9 @@ def item(number: int) -> Item:
 # -- golden files ----------------------------------------------------------------------------
 
 
-def write_all_kinds(path: Path, serializer: str) -> None:
+def write_all_kinds(path: Path, serializer: str, **settings: Any) -> None:
     """Insert, update and delete, with typed records and dicts, and close."""
-    with memdb.open(path, serializer=serializer) as db:
+    with memdb.open(path, serializer=serializer, **settings) as db:
         items, notes = db.collection(Item), db.collection("notes")
         for number in range(5):
             items.insert(item(number))
@@ -197,11 +200,11 @@ def readings_of(db: memdb.Database) -> tuple[memdb.Collection[Reading], memdb.Co
     )
 
 
-def write_indexes(path: Path) -> None:
+def write_indexes(path: Path, **settings: Any) -> None:
     """Save indexes of each kind, and change records afterwards."""
     with (
         mock.patch.object(_saved_indexes, "_LEAST_ENTRIES", 20),
-        memdb.open(path) as db,
+        memdb.open(path, **settings) as db,
     ):
         readings, loose = readings_of(db)
         readings.insert_many(reading(number) for number in range(40))
@@ -213,12 +216,62 @@ def write_indexes(path: Path) -> None:
         for collection in (readings, loose):
             for name in collection.indexes:
                 collection._store.indexes.catch_up([name])
-    with memdb.open(path) as db:
+    with memdb.open(path, **settings) as db:
         readings, loose = readings_of(db)
         readings.update(3, count=100, value=None, moment=None)
         readings.delete(20)
         readings.insert(reading(40))
         loose.insert({"n": 7.5})
+
+
+def write_compacted(path: Path) -> None:
+    """Compact a file that has old versions, and write to it while that goes on and afterwards."""
+    with memdb.open(path) as db:
+        items, notes = db.collection(Item), db.collection("notes")
+        for number in range(8):
+            items.insert(item(number))
+            notes.insert({"n": number})
+        for identity in (2, 4, 8):
+            items.update(identity, name=f"changed {identity}")
+        items.delete(3)
+        notes.delete(8)
+        steps = iter([lambda: items.insert(item(50)), lambda: notes.update(1, n="meanwhile")])
+        db.compact(progress=lambda *_: next(steps, lambda: None)())
+        items.delete(4)
+        notes.insert({"n": "afterwards"})
+
+
+def write_marked(path: Path, **settings: Any) -> None:
+    """Encrypt some records and others not, and change the password of the file."""
+    with (
+        mock.patch.object(_key_slots, "SCRYPT_N", 16),
+        memdb.open(path, password="the first", encrypt="marked", **settings) as db,
+    ):
+        items, notes = db.collection(Item), db.collection("notes")
+        for number in range(6):
+            items.insert(item(number), encrypt=number % 2 == 0)
+        items.update(1, name="changed")
+        items.update(2, name="changed")
+        notes.insert_many([{"n": 1}, {"n": 2}], encrypt=True)
+        notes.insert({"n": 3})
+        notes.delete(2)
+        db.rekey(password=PASSWORD)
+        with db.transaction():
+            items.delete(3)
+            notes.put({"n": 4, "id": 3}, encrypt=True)
+
+
+def secret_of(path: Path) -> bytes | str | None:
+    """Return the key or password of a golden file, None for a plain one."""
+    if not path.stem.startswith("v2"):
+        return None
+    return PASSWORD if path.stem == "v2-marked" else KEY
+
+
+def settings_of(path: Path) -> dict[str, Any]:
+    """Return the settings that open a golden file."""
+    secret = secret_of(path)
+    return {} if secret is None else {"password" if isinstance(secret, str) else "key": secret}
 
 
 def golden_files() -> dict[str, Any]:
@@ -240,12 +293,17 @@ def golden_files() -> dict[str, Any]:
         "v1-keys": golden_classes.write_keys,
         "v1-classes": golden_classes.write_classes,
         "v1-indexes": write_indexes,
+        "v1-compacted": write_compacted,
+        "v2-binary": functools.partial(write_all_kinds, serializer="binary", key=KEY),
+        "v2-keys": functools.partial(golden_classes.write_keys, key=KEY),
+        "v2-marked": write_marked,
+        "v2-indexes": functools.partial(write_indexes, key=KEY),
     }
 
 
 def content_of(path: Path, mode: Any = "r") -> dict[str, Any]:
     """Return all that a golden file holds, as JSON can keep it."""
-    with memdb.open(path, mode) as db:
+    with memdb.open(path, mode, **settings_of(path)) as db:
         contents: dict[str, Any] = {"records": {}, "history": {}}
         for name in db.collections():
             collection, show = opened(db, name)

@@ -117,6 +117,12 @@ class CollectionModel:
             self.foreign.discard(identity)
         self.states = [after]
 
+    def drop_history(self) -> None:
+        """Forget all but the committed state, as a compaction does."""
+        self.past = {
+            identity: [("inserted", record)] for identity, record in self.committed.items()
+        }
+
     def note_given(self, identity: int) -> None:
         """Remember that a commit has given an identity."""
         self.given = max(self.given, identity)

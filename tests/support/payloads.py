@@ -458,13 +458,15 @@ def key_of(entry: Mapping[str, Any], record: Mapping[str, Any]) -> Any:
     raise Unreadable("a record without its key")
 
 
-def key_numbers(key: Any, seed: int) -> list[int]:
+def key_numbers(
+    key: Any, seed: int, digest: Callable[[bytes, int], int] = xxhash.xxh3_64_intdigest
+) -> list[int]:
     """Return the sixteen numbers under which a key may be, the first one first."""
     tag, content = _key_bytes(key)
     numbers = []
     for displaced in range(16):
-        digest = xxhash.xxh3_64_intdigest(content, seed * 256 + 16 * displaced + tag)
-        numbers.append(digest % 2**63 or 1)
+        found = digest(content, seed * 256 + 16 * displaced + tag)
+        numbers.append(found % 2**63 or 1)
     return numbers
 
 

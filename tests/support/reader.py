@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import struct
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 import xxhash
 
 from tests.support.payloads import decode_payload, key_numbers, key_of, plain_dicts
+from tests.support.sealed import Opener
 
 HEADER_MAGIC = b"\x93MEMDB\r\n"
 LOG_START = 12288
@@ -53,6 +55,7 @@ class Pointer:
     kind: int
     flags: int
     reserved: int
+    slot: int = 0
 
 
 @dataclass
@@ -99,6 +102,31 @@ class Contents:
     catalogue: dict[str, Any]
     end: int
     last_identities: dict[int, int] = field(default_factory=dict)
+    opener: Opener | None = None
+
+    def add(self, pointers: Iterable[Pointer]) -> None:
+        """Take further versions."""
+        for pointer in pointers:
+            pointer.slot = len(self.versions) + 1
+            self.versions.append(pointer)
+
+    def payload_of(self, data: bytes, pointer: Pointer) -> bytes:
+        """Return the record's bytes of a version, as they were before they were encrypted."""
+        stored = payload_of(data, pointer)
+        if self.opener is None or not pointer.length:
+            return stored
+        if not pointer.flags & 2:
+            if not self.opener.may_be_plain:
+                raise Invalid(f"record {pointer.identity} is plain")
+            return stored
+        ends = struct.pack("<HHBBH", pointer.collection, pointer.writer, pointer.kind,
+                           pointer.flags, pointer.reserved)  # fmt: skip
+        authenticated = struct.pack("<q", pointer.identity) + ends
+        return self.opener.open(b"MDBC", pointer.slot, authenticated, stored)
+
+    def take_catalogue(self, block: Block) -> None:
+        """Take the catalogue of a block in the place of the one before."""
+        self.catalogue = json.loads(_body_of(block, self.opener))
 
     def live(self, data: bytes) -> dict[str, dict[int, bytes]]:
         """Return collection name -> identity -> the bytes of the record as it is now."""
@@ -109,7 +137,7 @@ class Contents:
             if pointer.kind == 3:
                 del of[pointer.identity]
             else:
-                of[pointer.identity] = payload_of(data, pointer)
+                of[pointer.identity] = self.payload_of(data, pointer)
         return records
 
     def records(self, data: bytes) -> dict[str, dict[int, dict[str, Any]]]:
@@ -123,11 +151,17 @@ class Contents:
         for (collection, identity), pointer in last.items():
             if pointer.kind == 3:
                 continue
-            entry, payload = entries[collection], payload_of(data, pointer)
+            entry, payload = entries[collection], self.payload_of(data, pointer)
             given = None if "key" in entry else identity
             record = plain_dicts(decode_payload(schemas[pointer.writer], payload, given))
             if "key" in entry:
-                numbers = key_numbers(key_of(entry["key"], record), entry["key"]["seed"])
+                digest = xxhash.xxh3_64_intdigest
+                if self.opener is not None:
+                    digest = self.opener.key_digest
+                if entry["key"]["hash"] != ("xxh3" if self.opener is None else "blake2b"):
+                    raise Invalid(f"hash {entry['key']['hash']}")
+                key = key_of(entry["key"], record)
+                numbers = key_numbers(key, entry["key"]["seed"], digest)
                 if identity not in numbers[: 16 if entry["key"].get("displaced") else 1]:
                     raise Invalid(f"number of the key of {record}")
             found[entry["name"]][identity] = record
@@ -138,27 +172,36 @@ class Contents:
         names = {entry["id"]: entry["name"] for entry in self.catalogue.get("collections", [])}
         found: dict[str, dict[str, list[tuple[int, Any]]]] = {name: {} for name in names.values()}
         for entry in self.catalogue.get("indexes", []):
-            arrays = _arrays_of(data, entry, self.file_id)
+            arrays = _arrays_of(data, entry, self.file_id, self.opener)
             pairs = _column_of if entry["meta"]["declaration"]["kind"] == "column" else _sorted_of
             found[names[entry["collection"]]][entry["name"]] = pairs(entry["meta"], arrays)
         return found
 
 
-def _arrays_of(data: bytes, entry: dict[str, Any], file_id: int) -> dict[str, Any]:
+def _body_of(block: Block, opener: Opener | None) -> bytes:
+    """Return the payload of a catalogue or index without its checksum, in clear."""
+    if opener is None:
+        return block.payload[8:]
+    return opener.open(b"MDB" + block.kind.encode(), block.sequence, b"", block.payload[8:])
+
+
+def _arrays_of(
+    data: bytes, entry: dict[str, Any], file_id: int, opener: Opener | None
+) -> dict[str, Any]:
     """Return the arrays of a saved index, name -> dtype and items."""
     block = read_block(data, entry["offset"], file_id)
     if block is None or block.kind != "I" or block.pointers:
         raise Invalid(f"index block at {entry['offset']}")
     arrays: dict[str, Any] = {}
-    at = 8
+    body, at = _body_of(block, opener), 0
     for name, dtype, count in entry["layout"]:
         code = f"<{count}{CODES[dtype]}"
-        arrays[name] = dtype, struct.unpack_from(code, block.payload, at)
+        arrays[name] = dtype, struct.unpack_from(code, body, at)
         end = at + struct.calcsize(code)
         at = (end + 7) // 8 * 8
-        if any(block.payload[end:at]):
+        if any(body[end:at]):
             raise Invalid(f"padding of the index block at {entry['offset']}")
-    if at != len(block.payload):
+    if at != len(body):
         raise Invalid(f"length of the index block at {entry['offset']}")
     return arrays
 
@@ -201,7 +244,7 @@ def payload_of(data: bytes, pointer: Pointer) -> bytes:
 def read_header(data: bytes) -> int:
     """Check the header page; return the file id."""
     magic, version, page, file_id, _created = struct.unpack_from("<8sIIQQ", data, 0)
-    if magic != HEADER_MAGIC or version != 1 or page != 4096 or any(data[32:56]):
+    if magic != HEADER_MAGIC or version not in (1, 2) or page != 4096 or any(data[32:56]):
         raise Invalid("header page")
     if data[56:64] != xxhash.xxh3_64_digest(data[:56], 0) or not file_id:
         raise Invalid("header checksum")
@@ -252,10 +295,22 @@ def read_block(data: bytes, offset: int, file_id: int) -> Block | None:
     return Block(offset, chr(magic[3]), sequence, timestamp, pointers, payload, end)
 
 
-def read_by_walking(data: bytes) -> Contents:
+def is_encrypted(data: bytes) -> bool:
+    """Whether the header is one of an encrypted file."""
+    return bool(data[8:12] == b"\2\0\0\0")
+
+
+def _opener(data: bytes, secret: bytes | str | None) -> Opener | None:
+    if is_encrypted(data) != (secret is not None):
+        raise Invalid("a key for a plain file, or none for an encrypted one")
+    return None if secret is None else Opener(data, secret)
+
+
+def read_by_walking(data: bytes, secret: bytes | str | None = None) -> Contents:
     """Read every block from the first one on, asking no checkpoint; check what *must* be."""
     file_id = read_header(data)
     contents = Contents(file_id, read_roots(data, file_id)[-1], [], [], {}, LOG_START)
+    contents.opener = _opener(data, secret)
     sequence = timestamp = 0
     while block := read_block(data, contents.end, file_id):
         if block.sequence != sequence + 1:
@@ -265,16 +320,16 @@ def read_by_walking(data: bytes) -> Contents:
         sequence, timestamp, contents.end = block.sequence, block.timestamp, block.end
         contents.blocks.append(block)
         if block.kind == "C":
-            _check_commit(block, contents.catalogue)
-            contents.versions += block.pointers
+            _check_commit(block, contents.catalogue, is_encrypted=secret is not None)
+            contents.add(block.pointers)
         elif block.kind == "K":
             if block.pointers:
                 raise Invalid(f"catalogue at {block.offset}")
-            contents.catalogue = json.loads(block.payload[8:])
+            contents.take_catalogue(block)
     return contents
 
 
-def _check_commit(block: Block, catalogue: dict[str, Any]) -> None:
+def _check_commit(block: Block, catalogue: dict[str, Any], *, is_encrypted: bool) -> None:
     collections = {entry["id"] for entry in catalogue["collections"]}
     writers = {entry["id"]: entry["collection"] for entry in catalogue["writers"]}
     at = block.offset + 40 + 32 * len(block.pointers)
@@ -288,7 +343,7 @@ def _check_commit(block: Block, catalogue: dict[str, Any]) -> None:
             pointer.collection in collections,
             nothing == (0, 0, 0, 0) if is_deleted else pointer.offset == at,
             is_deleted or writers.get(pointer.writer) == pointer.collection,
-            pointer.flags == int(is_last),
+            pointer.flags & ~(2 if is_encrypted and not is_deleted else 0) == int(is_last),
             pointer.reserved == 0,
             (pointer.collection, pointer.identity) not in seen,
         )
@@ -300,13 +355,14 @@ def _check_commit(block: Block, catalogue: dict[str, Any]) -> None:
         raise Invalid(f"payload of the commit at {block.offset}")
 
 
-def read_by_checkpoints(data: bytes) -> Contents:
+def read_by_checkpoints(data: bytes, secret: bytes | str | None = None) -> Contents:
     """Read as opening does: the root, the chain of checkpoints, the blocks behind the last."""
     file_id = read_header(data)
     root = read_roots(data, file_id)[-1]
     if len(data) < root.log_end:
         raise Invalid("cut")
     contents = Contents(file_id, root, [], [], {}, LOG_START)
+    contents.opener = _opener(data, secret)
     chain: list[Block] = []
     offset = root.checkpoint
     while offset:
@@ -323,13 +379,13 @@ def read_by_checkpoints(data: bytes) -> Contents:
         block = read_block(data, root.catalogue, file_id)
         if block is None or block.kind != "K":
             raise Invalid(f"catalogue at {root.catalogue}")
-        contents.catalogue = json.loads(block.payload[8:])
+        contents.take_catalogue(block)
     while (block := read_block(data, contents.end, file_id)) and block.sequence == sequence + 1:
         contents.end, sequence = block.end, block.sequence
         if block.kind == "C":
-            contents.versions += block.pointers
+            contents.add(block.pointers)
         elif block.kind == "K":
-            contents.catalogue = json.loads(block.payload[8:])
+            contents.take_catalogue(block)
     if contents.end < root.log_end:
         raise Invalid(f"damage at {contents.end}")
     return contents
@@ -348,9 +404,9 @@ def _take_checkpoint(data: bytes, contents: Contents, block: Block) -> None:
             commit = read_block(data, offset, contents.file_id)
             if commit is None or commit.kind != "C" or len(commit.pointers) != count:
                 raise Invalid(f"segment of the checkpoint at {block.offset}")
-            contents.versions += commit.pointers
+            contents.add(commit.pointers)
         else:
-            contents.versions += [next(own) for _ in range(count)]
+            contents.add(next(own) for _ in range(count))
     if list(own):
         raise Invalid(f"pointers of the checkpoint at {block.offset}")
     contents.last_identities = dict(pairs[segments + runs :])

@@ -9,6 +9,8 @@ import signal
 from collections.abc import Callable
 from typing import Any
 
+# NumPy imports it late, and an interrupt in the middle of that says nothing of memdb.
+import numpy.ma  # noqa: F401
 import pytest
 
 import memdb

@@ -30,6 +30,13 @@ def _calls(db: memdb.Database) -> dict[str, Callable[[], Any]]:
         "check": db.check,
         "stats": db.stats,
         "migrate": db.migrate,
+        "health": db.health,
+        "refresh": db.refresh,
+        "view": lambda: db.view().__enter__(),
+        "at": lambda: db.at(1).__enter__(),
+        "snapshot": lambda: db.snapshot("no snapshot of a closed database"),
+        "compact": db.compact,
+        "rekey": lambda: db.rekey(password="secret"),
         "Collection.get": lambda: people.get(1),
         "Collection.__getitem__": lambda: people[1],
         "Collection.__contains__": lambda: 1 in people,
@@ -58,7 +65,8 @@ def _calls(db: memdb.Database) -> dict[str, Callable[[], Any]]:
 
 # What answers on a closed database as well.
 _ANSWERS = {
-    *("path", "recovery", "is_closed", "close", "__repr__", "__enter__", "__exit__"),
+    *("path", "recovery", "is_closed", "is_encrypted", "close", "__repr__"),
+    *("__enter__", "__exit__"),
     *("Collection.name", "Collection.__repr__", "Collection.__bool__", "Collection.indexes"),
 }
 

@@ -57,6 +57,13 @@ class TestValues:
             "cache": "all",
             "trusted_serializers": (),
             "checkpoint_interval": 65_536,
+            "refresh": "manual",
+            "key": None,
+            "password": None,
+            "key_env": None,
+            "password_env": None,
+            "encrypt": "all",
+            "compact_when": None,
         }
 
     def test_is_frozen(self) -> None:
@@ -141,7 +148,7 @@ class TestValues:
         documentation = inspect.getdoc(Config) or ""
         for field in dataclasses.fields(Config):
             _, _, rest = documentation.partition(f"    {field.name}: ")
-            paragraph = " ".join(rest.partition("While open:")[0].split())
+            paragraph = " ".join(rest.split()).partition("While open:")[0]
 
             assert rest, field.name
             for word in ("Effect:", "Cost:", "Risk:", "Default:"):

@@ -131,6 +131,73 @@ class FileContract:
         assert file.lock() is True
         file.close()
 
+    def test_copy_from_copies_a_range_to_the_same_place(self, file: File, tmp_path: Path) -> None:
+        """The bytes of a range are there, from a real file and from memory; nothing else is."""
+        for number, source in enumerate((OSFile(str(tmp_path / "s"), write=True), MemoryFile())):
+            source.write(0, bytes(range(200)) * 10)
+            file.write(100, b"\xff" * 1000)
+            file.copy_from(source, 300 + number, 500)
+            source.close()
+
+            expected = (bytes(range(200)) * 10)[300 + number : 800 + number]
+            assert expected == file.read(300 + number, 500)
+            assert b"\xff" * 50 == file.read(200, 50) == file.read(850, 50)
+
+    def test_copy_from_a_source_that_ends(self, file: File, tmp_path: Path) -> None:
+        """A real source that is shorter than the range is an error, and not half a copy."""
+        source = OSFile(str(tmp_path / "s"), write=True)
+        source.write(0, b"abc")
+        if isinstance(file, OSFile):
+            with pytest.raises(OSError, match="ends at byte 3"):
+                file.copy_from(source, 0, 10)
+        source.close()
+
+    def test_duplicate_is_the_same_file(self, file: File) -> None:
+        """What one writes the other reads; closing the one leaves the other open, and the lock."""
+        assert file.lock()
+        other = file.duplicate()
+        other.write(0, b"both")
+        other.close()
+
+        assert b"both" == file.read(0, 4)
+        if file.path is not None:
+            second = OSFile(file.path, write=True)
+            assert not second.lock()
+            second.close()
+
+    def test_a_successor_takes_the_name(self, file: File) -> None:
+        """Another file is found under the path from then on; the old one can be read on."""
+        file.write(0, b"old")
+        successor = file.successor()
+        successor.write(0, b"new")
+        if file.path is not None:
+            successor.take_name(file.path, replace=True)
+            successor.sync_directory()
+
+            assert [os.path.basename(file.path)] == os.listdir(os.path.dirname(file.path))
+            assert b"new" == Path(file.path).read_bytes()
+            assert not file.is_at_its_path() and successor.is_at_its_path()
+        assert (b"old", b"new") == (file.read(0, 3), successor.read(0, 3))
+        successor.close()
+
+    def test_a_name_is_not_taken_from_another_file(self, file: File, tmp_path: Path) -> None:
+        """Unless told, taking a name that a file has is an error, and so is a further name."""
+        if file.path is None:
+            return
+        (tmp_path / "taken").write_bytes(b"mine")
+        with pytest.raises(FileExistsError):
+            file.take_name(str(tmp_path / "taken"), replace=False)
+        with pytest.raises(FileExistsError):
+            file.add_name(str(tmp_path / "taken"))
+        file.add_name(str(tmp_path / "also"))
+        file.sync_directory_of(str(tmp_path / "also"))
+        before = file.path
+        file.take_name(str(tmp_path / "free"), replace=False)
+
+        assert b"mine" == (tmp_path / "taken").read_bytes()
+        assert {"taken", "also", "free"} == set(os.listdir(tmp_path))
+        assert before != file.path == os.path.realpath(tmp_path / "free")
+
     def test_attributes(self, file: File) -> None:
         """Each file knows its path or None, its growth and a boot id of 16 bytes."""
         assert file.path is None or os.path.isabs(file.path)

@@ -16,7 +16,7 @@ import pydantic
 import pytest
 
 import memdb
-from memdb import F, ForeignKey, ForeignKeyError, _hot, _natural_key
+from memdb import F, ForeignKey, ForeignKeyError, _natural_key
 from memdb.indexes import _keys
 
 
@@ -695,8 +695,7 @@ def few_numbers(monkeypatch: pytest.MonkeyPatch) -> Iterator[memdb.Database]:
     """A database in which all natural keys have eight numbers."""
     monkeypatch.setattr(_natural_key, "secrets", SimpleNamespace(randbelow=lambda stop: 5))
     digest = _keys.digest
-    for module in (_keys, _hot, _natural_key):
-        monkeypatch.setattr(module, "digest", lambda *parts: digest(*parts) % 8)
+    monkeypatch.setattr(_natural_key, "digest", lambda *parts: digest(*parts) % 8)
     with memdb.open(None) as db:
         yield db
         assert [] == db.check()
@@ -1165,8 +1164,7 @@ class TestRaces:
         self, monkeypatch: pytest.MonkeyPatch, code: str
     ) -> None:
         """The number of a key proves nothing when its record is another by then."""
-        for module in (_keys, _hot, _natural_key):
-            monkeypatch.setattr(module, "digest", lambda *parts: 5)
+        monkeypatch.setattr(_natural_key, "digest", lambda *parts: 5)
         db = memdb.open(None)
         products = db.collection(Product, name="products", key="code")
         offers = db.collection(Offer)
