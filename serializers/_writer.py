@@ -372,8 +372,10 @@ def _hashable(value: Any) -> Any:
 
 # -- annotations as text -----------------------------------------------------------------------
 
-_NAMES: dict[str, Any] = {cls.__name__: cls for cls in STANDARD_TYPES}
-_GENERIC = (list, tuple, set, frozenset, dict)
+# Written exactly only, but the classes that are named in their brackets must be found.
+_EXACT = (deque, OrderedDict, Counter)
+_NAMES: dict[str, Any] = {cls.__name__: cls for cls in (*STANDARD_TYPES, *_EXACT)}
+_GENERIC = (list, tuple, set, frozenset, dict, *_EXACT)
 
 
 def parse_type(text: str, classes: Mapping[str, type] | None = None) -> Any:
@@ -434,7 +436,9 @@ def _annotation(node: ast.expr, classes: Mapping[str, type]) -> Any:
         case ast.BinOp(op=ast.BitOr()):
             return Union[tuple(_annotation(part, classes) for part in _alternatives(node))]  # noqa: UP007
         case ast.Subscript(value=ast.Name(id="Literal"), slice=element):
-            return Literal[tuple(map(_literal, _elements(element)))]
+            values = list(map(_literal, _elements(element)))
+            # Any for this part alone: what it is in still says whether it is a tuple or a list.
+            return Any if ABSENT in values else Literal[tuple(values)]
         case ast.Subscript(value=value, slice=element):
             base = _annotation(value, classes)
             if base not in _GENERIC:
@@ -459,15 +463,17 @@ def _elements(node: ast.expr) -> list[ast.expr]:
 
 
 def _literal(node: ast.expr) -> Any:
-    value = ast.literal_eval(node)
-    if type(value) not in (type(None), bool, int, str, bytes):
-        raise ValueError(type(value))
-    return value
+    """Return a value of a ``Literal``, `ABSENT` for one that is no plain one, as a member."""
+    try:
+        value = ast.literal_eval(node)
+    except ValueError:
+        return ABSENT
+    return value if type(value) in (type(None), bool, int, str, bytes) else ABSENT
 
 
 def _arguments(base: Any, nodes: list[ast.expr], classes: Mapping[str, type]) -> tuple[Any, ...]:
     """Return the arguments of a builtin container, which must be as many as it takes."""
-    count = {dict: 2, tuple: len(nodes)}.get(base, 1)
+    count = {dict: 2, OrderedDict: 2, tuple: len(nodes)}.get(base, 1)
     if len(nodes) != count:
         raise ValueError(count)
     is_open = base is tuple and count == 2 and _is_ellipsis(nodes[1])

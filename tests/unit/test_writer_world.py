@@ -2,11 +2,11 @@
 
 import contextlib
 import enum
-from collections import OrderedDict, deque
+from collections import Counter, OrderedDict, deque
 from dataclasses import dataclass, field, make_dataclass, replace
 from datetime import date
 from decimal import Decimal
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pytest
@@ -186,6 +186,28 @@ def test_records_as_dicts(way: Way) -> None:
     data, schema = encode(*way, item()), schema_of(way[0], Item)
 
     assert_exact(read(way, data, schema), {**PLAIN, "id": 7})
+
+
+def test_members_in_every_kind_of_container(way: Way) -> None:
+    """Those that are stored by their names are their values there too."""
+    if way[1] == "fast":
+        pytest.skip("these containers are written exactly")
+    kinds = {"a": deque[Named], "b": OrderedDict[Named, Named], "c": Counter[Named]}
+    cls = make_dataclass("Holder", list(kinds.items()))
+    one = Named.ONE
+    record = cls(deque([one], 3), OrderedDict({one: one}), Counter([one]))
+    data, schema = encode(*way, record), schema_of(way[0], cls)
+
+    expected = {"a": deque([1], 3), "b": OrderedDict({1: 1}), "c": Counter([1]), "id": 7}
+    assert_exact(read(way, data, schema), expected)
+
+
+def test_a_literal_that_names_a_member(way: Way) -> None:
+    """What it is in is read as what it was."""
+    cls = make_dataclass("Holder", [("a", tuple[Literal[Color.RED, 0], ...])])
+    data, schema = encode(*way, cls((0,))), schema_of(way[0], cls)
+
+    assert_exact(read(way, data, schema), {"a": (0,), "id": 7})
 
 
 def test_the_tag_is_in_the_dict(way: Way) -> None:
