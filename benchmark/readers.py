@@ -1,28 +1,38 @@
-"""What following costs, the reader and the writer: ``python -m benchmark.readers``.
+"""What following costs, the reader and the writer: the workloads ``refresh`` and ``beside_reader``.
 
-A refresh by itself; refreshes beside a writer in another process, which commits at a pace or as
-fast as it can; and what a busy reader costs that writer, in rounds with and without it in turn.
+A refresh by itself, and beside a writer in another process, which commits at a pace or as fast as
+it can; and what a reader costs that writer. Contenders take turns in every round.
 """
 
 from __future__ import annotations
 
-import argparse
-import os
-import statistics
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import memdb
 from benchmark.records import Item, make_records
+from benchmark.timing import Series
 
-_US = 1_000_000
-_MS = 1_000
-# Asked between two refreshes of a busy reader.
-_READS = 100
+# What the targets look at.
+READ = "one commit, and its record"
+PACED, FAST = "beside 1,000 commits a second", "beside commits without a pause"
+LAST = ", 99 of 100"
+ALONE, SPINNING = "writer alone", "beside a busy process without a file"
+BUSY = "beside a reader that refreshes without a pause"
+# What waiting for a processor that others use has no part in.
+USED = ", processor time"
+
+_NS = 1_000_000_000
 _PACE_PER_S = 1_000
+# Asked between two refreshes of a reader.
+_READS = 100
+# So many commits at a pace last half a second.
+_MOST_PACED = 500
 
 _WRITER = """
 import sys, time
@@ -35,12 +45,12 @@ with memdb.open(path) as db:
     insert(records[0])
     print("open", flush=True)
     sys.stdin.readline()
-    start = time.perf_counter()
+    start, used = time.perf_counter(), time.process_time()
     for number in range(count):
         insert(records[number % 10_000])
         if pace:
             time.sleep(max(start + number / pace - time.perf_counter(), 0))
-    print(time.perf_counter() - start, flush=True)
+    print(time.perf_counter() - start, time.process_time() - used, flush=True)
 """
 
 
@@ -66,137 +76,132 @@ class Writer:
         """Whether it has not ended."""
         return self._process.poll() is None
 
-    def seconds(self) -> float:
-        """Wait for its end; return how long the inserts took."""
+    def seconds(self) -> tuple[float, float]:
+        """Wait for its end; return how long the inserts took, and what of the processor's time."""
         output, _ = self._process.communicate()
-        return float(output)
+        elapsed, used = map(float, output.split())
+        return elapsed, used
 
 
-def quantiles(values: list[float]) -> str:
-    """Return median, 99th percentile and maximum of seconds, in milliseconds."""
-    ordered = sorted(values)
-    last = ordered[int(0.99 * (len(ordered) - 1))]
-    return f"{statistics.median(ordered) * _MS:8.3f} {last * _MS:8.3f} {ordered[-1] * _MS:8.3f}"
+Figures = Iterator[tuple[str, float]]
 
 
-def by_itself(folder: Path, count: int) -> None:
-    """Measure refreshes of which the size is known, in one process."""
+def refresh(count: int, rounds: int) -> list[Series]:
+    """Measure refreshes, each of which ends with a look at the last record."""
+    return _in_rounds(count, rounds, _refreshes)
+
+
+def beside_reader(count: int, rounds: int) -> list[Series]:
+    """Measure an insert of a writer alone, and beside readers and a process without a file."""
+    return _in_rounds(count, rounds, _inserts)
+
+
+def _in_rounds(count: int, rounds: int, measure: Callable[[Path, int], Figures]) -> list[Series]:
+    """Return what was measured in rounds, nanoseconds of each name, after one for warming up."""
+    found: dict[str, Series] = {}
+    for number in range(-1, rounds):
+        with tempfile.TemporaryDirectory(prefix="memdb-bench-") as name:
+            for contender, seconds in measure(Path(name), count):
+                series = found.setdefault(contender, Series(contender, operations=count))
+                if number >= 0:
+                    series.values.append(seconds * _NS)
+    return list(found.values())
+
+
+def _refreshes(folder: Path, count: int) -> Figures:
+    yield from _by_itself(folder, count)
+    for name, pace in ((PACED, _PACE_PER_S), (FAST, 0)):
+        durations = _beside(folder, min(count, _MOST_PACED) if pace else 5 * count, pace)
+        durations.sort()
+        yield name, durations[len(durations) // 2]
+        yield name + LAST, durations[int(0.99 * (len(durations) - 1))]
+
+
+def _by_itself(folder: Path, count: int) -> Figures:
+    """Refresh in one process with the writer, so that it is known what there is to take in."""
     records = make_records(Item, 10_000)
     with memdb.open(folder / "a") as writer, memdb.open(folder / "a", "r") as reader:
         items, seen = writer.collection(Item), reader.collection(Item)
-        nothing, one, first = [], [], []
-        for number in range(count // 20):
+        names = ("nothing new", "one commit", READ)
+        durations: dict[str, list[float]] = {name: [] for name in names}
+        for number in range(max(count // 20, 20)):
             start = time.perf_counter()
             reader.refresh()
-            nothing.append(time.perf_counter() - start)
+            durations[names[0]].append(time.perf_counter() - start)
             identity = items.insert(records[number % 10_000])
             start = time.perf_counter()
             reader.refresh()
-            one.append(time.perf_counter() - start)
+            durations[names[1]].append(time.perf_counter() - start)
             seen[identity]
-            first.append(time.perf_counter() - start)
-        for name, values in (("nothing new", nothing), ("one commit", one), ("and read", first)):
-            print(f"{name:28} {statistics.median(values) * _US:8.1f} us")
+            durations[names[2]].append(time.perf_counter() - start)
+        for name, values in durations.items():
+            yield name, sorted(values)[len(values) // 2]
         for number in range(count):
             items.insert(records[number % 10_000])
         start = time.perf_counter()
         reader.refresh()
-        each = (time.perf_counter() - start) / count
-        print(f"{'each of many commits':28} {each * _US:8.2f} us")
-        for start_at in range(0, count, 10_000):
-            items.insert_many(records[: count - start_at])
+        yield "each of many commits", (time.perf_counter() - start) / count
+        for at in range(0, count, 10_000):
+            items.insert_many(records[: count - at])
         start = time.perf_counter()
         reader.refresh()
-        each = (time.perf_counter() - start) / count
-        print(f"{'each record of large commits':28} {each * _US:8.2f} us")
+        yield "each record of large commits", (time.perf_counter() - start) / count
 
 
-def beside(folder: Path, count: int, pace: float) -> None:
-    """Measure refreshes beside a writer at work, and how old what is read is after them."""
+def _beside(folder: Path, count: int, pace: float) -> list[float]:
+    """Return how long refreshes that find something take, with a look at the last record."""
     path = folder / f"{pace}.memdb"
     memdb.open(path).close()
     writer = Writer(path, count, pace)
-    durations, ages = [], []
+    durations: list[float] = []
     with memdb.open(path, "r") as reader:
         seen = reader.collection(Item)
-        log = reader._engine.log
         writer.start()
-        while writer.is_at_work:
+        while writer.is_at_work or not durations:
             start = time.perf_counter()
             is_new = reader.refresh()
-            durations.append(time.perf_counter() - start)
+            seen.get(len(seen))
             if is_new:
-                # Of the last commit that is there.
-                ages.append(time.time() - log.timestamp / 1e9)
+                durations.append(time.perf_counter() - start)
             for identity in range(max(len(seen) - _READS, 1), len(seen)):
                 seen[identity]
-    writer.seconds()
-    name = f"{pace:.0f} a second" if pace else "as fast as it can"
-    print(f"{name:28} {len(durations):9} {quantiles(durations)}   {quantiles(ages)}")
+        writer.seconds()
+    return durations
 
 
-def cost(folder: Path, count: int, rounds: int) -> None:
-    """Measure a writer alone, beside a busy reader, and beside one that refreshes by itself."""
-    found: dict[str, list[float]] = {}
-    for number in range(rounds):
-        for how in (
-            "alone",
-            "beside a busy process",
-            "beside a busy reader",
-            "beside refresh=0.01",
-        ):
-            path = folder / f"{number}{how}.memdb"
-            memdb.open(path).close()
-            writer = Writer(path, count)
-            if how == "alone":
-                writer.start()
-            elif how == "beside a busy process":
-                writer.start()
-                while writer.is_at_work:
-                    for _ in range(10_000):
-                        pass
-            else:
-                _read_beside(path, writer, is_busy=how == "beside a busy reader")
-            found.setdefault(how, []).append(writer.seconds() / count)
-            os.unlink(path)
-    alone = statistics.median(found["alone"])
-    for how, values in found.items():
-        median = statistics.median(values)
-        print(
-            f"{how:28} {median * _US:8.3f} us {min(values) * _US:8.3f} us"
-            f" {100 * (median / alone - 1):+6.1f}%"
-        )
+def _inserts(folder: Path, count: int) -> Figures:
+    def spin() -> None:
+        for _ in range(10_000):
+            pass
+
+    settings: dict[str, dict[str, Any]] = {BUSY: {}, "beside refresh=0.01": {"refresh": 0.01}}
+    for name in (ALONE, SPINNING, *settings):
+        path = folder / f"{name.replace(' ', '-')}.memdb"
+        memdb.open(path).close()
+        writer = Writer(path, count)
+        if name in settings:
+            _read_beside(path, writer, settings[name])
+        else:
+            writer.start()
+            while name != ALONE and writer.is_at_work:
+                spin()
+        elapsed, used = writer.seconds()
+        yield name, elapsed / count
+        yield name + USED, used / count
 
 
-def _read_beside(path: Path, writer: Writer, *, is_busy: bool) -> None:
-    settings = {} if is_busy else {"refresh": 0.01}
+def _read_beside(path: Path, writer: Writer, settings: dict[str, Any]) -> None:
     with memdb.open(path, "r", **settings) as reader:
         seen = reader.collection(Item)
         writer.start()
         while writer.is_at_work:
-            if is_busy:
+            if not settings:
                 reader.refresh()
             for identity in range(max(len(seen) - _READS, 1), len(seen)):
                 seen[identity]
 
 
-def main() -> None:
-    """Run all and print tables."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--count", type=int, default=200_000, help="commits of a round")
-    parser.add_argument("--rounds", type=int, default=7, help="of the writer's cost")
-    options = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="memdb-bench-") as name:
-        folder = Path(name)
-        print("A refresh by itself, median:")
-        by_itself(folder, options.count)
-        print("\nBeside a writer: refreshes, their ms (median, 99%, max), and the age in ms of the")
-        print("last commit that is there afterwards:")
-        beside(folder, options.count // 50, _PACE_PER_S)
-        beside(folder, 5 * options.count, 0)
-        print("\nAn insert of a writer that never pauses: median, min, and beside `alone`:")
-        cost(folder, options.count, options.rounds)
-
-
-if __name__ == "__main__":
-    main()
+WORKLOADS: dict[str, Callable[[int, int], list[Series]]] = {
+    "refresh": refresh,
+    "beside_reader": beside_reader,
+}

@@ -14,7 +14,7 @@ from typing import Any
 
 import orjson
 
-from benchmark import fresh
+from benchmark import fresh, readers
 from benchmark.codecs import codec_contenders
 from benchmark.group_commit import thread_contenders
 from benchmark.migration import migration_contenders
@@ -237,6 +237,7 @@ WHOLE: dict[str, Callable[[int, int], list[Series]]] = {
     **join_rounds.WORKLOADS,
     **upkeep.WORKLOADS,
     **concurrent.WORKLOADS,
+    **readers.WORKLOADS,
 }
 
 

@@ -17,7 +17,7 @@ from memdb.indexes._keys import (
     first_seed,
     numbers_of,
 )
-from memdb.indexes._odd import SURE, are_sure, is_placed, is_sure, is_usual
+from memdb.indexes._odd import SURE, are_sure, is_placed, is_sure, is_tame, is_usual
 from memdb.indexes._order import (
     ABSENT,
     HIGHEST,
@@ -65,6 +65,7 @@ __all__ = [
     "first_seed",
     "is_placed",
     "is_sure",
+    "is_tame",
     "is_usual",
     "numbers_of",
     "reach",

@@ -95,7 +95,7 @@ def _way_in_order(cls: type) -> Way:
     return "odd" if is_own and cls not in (dict, set, frozenset) else "sure"
 
 
-def _is_tame(value: Any) -> bool:
+def is_tame(value: Any) -> bool:
     """Whether a value of NumPy's is compared with usual ones as the equal number of Python's is."""
     if isinstance(value, (np.integer, np.bool_)) and not isinstance(value, np.timedelta64):
         return abs(int(value)) <= _EXACT
@@ -128,7 +128,7 @@ class OddKeys:
             self.discard(number)
         for key in keys:
             if type(key) not in SURE and not self._is_sure(key):
-                self._add(number, self.tame if _is_tame(key) else self.numbers)
+                self._add(number, self.tame if is_tame(key) else self.numbers)
 
     def note_all(
         self, keys: Sequence[Any], numbers: Iterable[int], *, are_compound: bool = False
@@ -147,7 +147,7 @@ class OddKeys:
         for number, key in zip(numbers, keys, strict=True):
             for part in key if are_compound else (key,):
                 if type(part) not in SURE and not self._is_sure(part):
-                    self._add(number, self.tame if _is_tame(part) else self.numbers)
+                    self._add(number, self.tame if is_tame(part) else self.numbers)
 
     def _add(self, number: int, group: set[int]) -> None:
         is_first = not group

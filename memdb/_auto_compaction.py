@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from memdb._health import dead_share
 from memdb._maintenance import compact
 from memdb.errors import ClosedError, FailedError, ForkedError, MemdbError, WriteError
-from memdb.storage import Flusher, warn
+from memdb.storage import Flusher, is_elsewhere, warn
 
 if TYPE_CHECKING:
     from memdb._engine import Engine
@@ -48,7 +48,12 @@ class Compactor(Flusher):
         engine = self._engine()
         if engine is None:
             self._is_stopping = True
-        elif engine.log.end >= self._retry_bytes and dead_share(engine) > self._share:
+        elif (
+            engine.log.end >= self._retry_bytes
+            and dead_share(engine) > self._share
+            # Somebody has moved the file, which `health` says and is no fault of who writes.
+            and not is_elsewhere(engine.log)
+        ):
             compact(engine, None, self._progress)
             self._retry_bytes = 0.0
 

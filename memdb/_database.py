@@ -520,12 +520,12 @@ class Database:
 
         Raises:
             DamageError: The bytes of a record that lives are damaged. Nothing has changed.
-            WriteError: The disk refused. Nothing has changed, unless the message says that the
-                archive could not be finished.
+            WriteError: The disk refused, or the file is not at its path any more. Nothing has
+                changed, unless the message says that the archive could not be finished.
             FailedError: Whether the new file survives a power loss is not known; no further write
                 is accepted until reopened. What was committed is in either file.
             FileTakenError: Something is at ``archive``.
-            TransactionError: Inside a transaction.
+            TransactionError: Inside a transaction, or called by ``progress`` of another one.
             ReadOnlyError, ClosedError: The database can't be written.
 
         Cost: 1 us a record that lives, 3 us a commit that is made meanwhile; the file needs room

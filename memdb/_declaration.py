@@ -192,14 +192,14 @@ class Declaration:
         store.checked = tuple([each for each in store.references if each.is_checked])
         return store
 
-    def key_of(self, store: Store) -> NaturalKey | None:
-        """Return the key of a store that was made of this, by what the file has now.
+    def key_of(self, store: Store, entry: Mapping[str, Any]) -> NaturalKey | None:
+        """Return the key of a store that was made of this, by what a catalogue has of it.
 
         Raises:
             ConfigError: That contradicts the declaration.
         """
         shapes = [member.shape for member in store.members]
-        return self._natural_key(store.engine, shapes, store.engine.entry_of(self.name))
+        return self._natural_key(store.engine, shapes, entry)
 
     def _natural_key(
         self, engine: Engine, shapes: list[Shape], entry: Mapping[str, Any] | None

@@ -64,8 +64,10 @@ class Engine:
         # from a view, its database stays open.
         self._views: weakref.WeakSet[Engine] = weakref.WeakSet()
         self._parent: Engine | None = None
-        # One compaction at a time.
+        self._is_closing = False
+        # One compaction at a time, and the thread that it is of.
         self.compacting = threading.Lock()
+        self.compacted_by: int | None = None
         self._compactor: Flusher | None = None
         # Held while a collection is made, which could miss what happens between its making and
         # its being known; and while that happens. Taken before the log's lock.
@@ -85,10 +87,14 @@ class Engine:
         """Let something be closed together with this database; return it."""
         view._parent = self
         self._views.add(view)
-        if self.log.is_closed:
-            # While it was being made.
+        # After it was added: either it is met by `close`, or it meets that here.
+        if self._is_closing or self.log.is_closed:
             view.close()
         return view
+
+    def is_of(self, other: object) -> bool:
+        """Whether this and another one are of one database, as views or itself."""
+        return isinstance(other, Engine) and ((self._parent or self) is (other._parent or other))
 
     def compact_in_background(self, compactor: Flusher) -> None:
         """Start the thread that compacts, which ends when the database is closed."""
@@ -97,16 +103,19 @@ class Engine:
 
     def close(self) -> None:
         """Close the log and let go of every cached record, here and in views."""
-        for view in list(self._views):
-            view.close()
-        if self._compactor is not None:
-            self._compactor.stop()
+        self._is_closing = True
         try:
+            # Before the log, so that whoever reads from them is told that they are closed.
+            for view in _members(self._views):
+                view.close()
+            if self._compactor is not None:
+                self._compactor.stop()
             try:
                 self.save_indexes()
             finally:
                 self.log.close()
         finally:
+            self._is_closing = self.log.is_closed
             self.forget()
             # Not so when an interrupt came: then the end of the process tries again.
             if self.log.is_closed:
@@ -116,8 +125,10 @@ class Engine:
     def save_indexes(self) -> None:
         """Write the large indexes that have changed, directly before a checkpoint."""
         if self.mode != "r" and self.log.path is not None and not self.log.is_shut:
-            for store in list(self.stores.values()):
-                store.indexes.save()
+            # Not while a compaction changes the file that it is written to.
+            with self.making:
+                for store in list(self.stores.values()):
+                    store.indexes.save()
 
     def forget(self) -> None:
         """Drop caches and transaction, so that every call comes to where the gate is looked at."""
@@ -307,9 +318,19 @@ _open_engines: weakref.WeakSet[Engine] = weakref.WeakSet()
 _held: list[Log] = []
 
 
+def _members(engines: weakref.WeakSet[Engine]) -> list[Engine]:
+    """Return those of a set to which other threads may be adding."""
+    while True:
+        try:
+            return list(engines)
+        except RuntimeError:
+            # It has grown meanwhile. A lock would be in the way of signal handlers and forks.
+            continue
+
+
 def _before_fork() -> None:
     # The child gets a copy of memory: with the locks held, no commit is half in it.
-    for engine in list(_open_engines):
+    for engine in _members(_open_engines):
         engine.log.lock.acquire()
         _held.append(engine.log)
 
@@ -320,7 +341,7 @@ def _release() -> None:
 
 
 def _after_fork_in_child() -> None:
-    engines = list(_open_engines)
+    engines = _members(_open_engines)
     _open_engines.clear()
     for engine in engines:
         engine._finalizer.detach()

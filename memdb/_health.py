@@ -57,6 +57,7 @@ class Health:
     - ``"file_moved"``: the path leads to no file any more, or to another one than is written to.
     - ``"unsynced"``: commits wait for a sync that is long due, as when the disk does not answer.
     - ``"damaged"``: records were read that are damaged in the file.
+    - ``"two_keys"``: a change of the key or password was cut short, and both open the file.
     - ``"torn_tail"``: opening had to cut something off behind the last whole commit.
     - ``"checkpoint_overdue"``: opening after a crash would walk more commits than it should.
     - ``"reader_behind"``: a reader has not taken in what is in the file for long.
@@ -165,6 +166,13 @@ def _findings(engine: Engine, found: Vitals) -> Iterator[HealthReason]:
             f"{engine.place}: {len(found.damaged)} damaged records were met, the first of them at"
             f" byte {found.damaged[0]}. Call check() to see what else is, and restore the file"
             " from a copy.",
+        )
+    if found.has_two_keys:
+        yield HealthReason(
+            "two_keys",
+            f"{engine.place}: a change of its key or password was cut short, so that the one"
+            " before and the new one both open the file. Open it for writing with the new one,"
+            " which ends that, or call rekey() with the one that is to stay.",
         )
     recovery = engine.log.recovery
     if recovery is not None and recovery.kept_in is not None:

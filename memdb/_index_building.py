@@ -21,6 +21,7 @@ from memdb.indexes import (
     sort_key,
 )
 from memdb.serializers._build import force_setattr
+from memdb.storage import Moved
 
 if TYPE_CHECKING:
     from memdb._bound_index import BoundIndex
@@ -142,7 +143,8 @@ class IndexBuilding:
                 for part in scan(store, snapshot):
                     keys += self._extracted(bound, part.records)
                 return keys
-            except IndexKeyError:
+            except (IndexKeyError, TypeError):
+                # An element of a set index may have no hash: the error has to say whose.
                 self._refuse_misfits(bound, snapshot)
                 raise
 
@@ -214,7 +216,7 @@ class IndexBuilding:
                 try:
                     found = store.slot_of(number)
                     identity = store.key.of(store.record_at(found)) if found else None
-                except MemdbError:
+                except (MemdbError, Moved):
                     identity = None
             elif not store.slot_of(number):
                 identity = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable, Iterable
 from datetime import datetime
 from typing import TYPE_CHECKING, TypedDict, Unpack
@@ -68,25 +69,41 @@ def compact(engine: Engine, archive: Path | None, progress: Progress | None) -> 
         raise TransactionError(
             f"{engine.place}: compact() can't be part of a transaction. Call it outside."
         )
-    with engine.compacting:
-        for store in list(engine.stores.values()):
-            # Those that lag behind can't be told what their slots are called in the new file.
-            store.indexes.catch_up_built()
-        result = storage.compact(
-            log,
-            convert=_Conversion(engine).convert,
-            switch=lambda move: _switch(engine, move),
-            guard=engine.making,
-            archive=None if archive is None else os.fsdecode(archive),
-            progress=progress or silent,
+    own = threading.get_ident()
+    if engine.compacting.locked() and engine.compacted_by == own:
+        raise TransactionError(
+            f"{engine.place}: compact() was called by the progress= of another compact(), and"
+            " would wait for its end. Call it afterwards."
         )
-        # The file that they were in is no more.
-        end = log.end
-        engine.save_indexes()
-        if log.end != end:
-            log.sync(checkpoint=True)
-        for store in list(engine.stores.values()):
-            store.indexes.let_go_of_the_file()
+    with engine.compacting:
+        engine.compacted_by = own
+        try:
+            return _compact(engine, archive, progress or silent)
+        finally:
+            engine.compacted_by = None
+
+
+def _compact(engine: Engine, archive: Path | None, progress: Progress) -> CompactionResult:
+    """Compact; nobody else does meanwhile."""
+    log = engine.log
+    for store in list(engine.stores.values()):
+        # Those that lag behind can't be told what their slots are called in the new file.
+        store.indexes.catch_up_built()
+    result = storage.compact(
+        log,
+        convert=_Conversion(engine).convert,
+        switch=lambda move: _switch(engine, move),
+        guard=engine.making,
+        archive=None if archive is None else os.fsdecode(archive),
+        progress=progress,
+    )
+    # The file that they were in is no more.
+    end = log.end
+    engine.save_indexes()
+    if log.end != end:
+        log.sync(checkpoint=True)
+    for store in list(engine.stores.values()):
+        store.indexes.let_go_of_the_file()
     return result
 
 
@@ -175,7 +192,8 @@ def restore(
             last commit.
         to: Where the new file is to be.
         archives: Files that compactions have kept, for times before the last compaction. Those
-            that the file names, and that are still there, are found without.
+            that the file names, and that are still there, are found without. One that is named
+            here is enough, whatever compactions came after it.
         overwrite: Take the place of a database that is at ``to``, at one stroke.
         progress: Called with the numbers of bytes done and to be done, and ``"bytes"``. What it
             raises ends the work; nothing is left of it then.
@@ -189,7 +207,7 @@ def restore(
         FileTakenError: Something is at ``to`` already, or it is the file itself.
         LockedError: The database at ``to`` is open for writing.
         DamageError: The file is damaged: `repair` it first.
-        ConfigError: ``at`` is no time with a zone and no number from 1 on.
+        ConfigError: ``at`` is no time with a zone and no number from 1 on, or ``archives`` a path.
         WriteError: The disk refused; nothing is left.
         OpenError: The file can't be read, as for `open`.
 
@@ -214,6 +232,8 @@ def restore(
             f"at={shown(at)} is not allowed. Give a datetime with a zone, the number of a version"
             " from 1 on, or None for the last commit."
         )
+    if isinstance(archives, str | bytes | os.PathLike):
+        raise ConfigError(f"archives={shown(archives)} is one path. Give a list of them.")
     return storage.restore(
         os.fsdecode(path),
         os.fsdecode(to),

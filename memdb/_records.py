@@ -374,20 +374,20 @@ class Records:
             collection_id: 0 where the catalogue does not have it.
             key: The natural key, where the collection has just come into the file.
         """
-        self.collection_id = collection_id
         for member in self.members:
             writer_id = self.engine.writer_id(collection_id, member.schema)
             if writer_id != member.writer_id:
                 member.set_writer(collection_id, writer_id, self.engine.log)
-        if self.key is None:
-            return
-        if key is not None:
-            self.key.become(key)
-            if self.on_key is not None:
-                self.on_key()
-        entry = self.engine.entry_of(self.name) or {}
-        if entry.get("key", {}).get("displaced"):
-            self.key.is_displaced = True
+        if self.key is not None:
+            if key is not None:
+                self.key.become(key)
+                if self.on_key is not None:
+                    self.on_key()
+            entry = self.engine.entry_of(self.name) or {}
+            if entry.get("key", {}).get("displaced"):
+                self.key.is_displaced = True
+        # Last: by it a call that comes after an interrupt knows whether there is a key to take.
+        self.collection_id = collection_id
 
     def take_in(self, numbers: Array, slots: Array) -> None:
         """Make versions that another process has written the live ones; the lock is held.

@@ -14,7 +14,7 @@ from memdb._changes import changed
 from memdb._scan import present, take_snapshot
 from memdb._transaction import DELETED, Deleted, Transaction
 from memdb.errors import DamageError, DecodeError, ForeignKeyError, IdentityError, shown
-from memdb.storage import Kind
+from memdb.storage import Kind, Moved
 
 if TYPE_CHECKING:
     from memdb._insertion import Insertion
@@ -119,6 +119,8 @@ def dangling(store: Store) -> Iterator[str]:
     log = store.engine.log
     references = [each for each in store.checked if len(each.candidates) == 1]
     with log.lock:
+        # The era too, which keeps the slots readable though the file may be compacted meanwhile.
+        era = log.era
         slots = store.identities.arrays()[1].tolist() if references else []
     for slot in slots:
         try:
@@ -134,6 +136,7 @@ def dangling(store: Store) -> Iterator[str]:
                         f" {shown(store.identity_of(number, record))} refers to a record of"
                         f" {reference.target.name} that is not there"
                     )
+    del era
 
 
 def _is_dangling(reference: Reference, number: int, slot: int, value: Any) -> bool:
@@ -162,9 +165,16 @@ def _gone_identities(target: Insertion, numbers: Sequence[int]) -> Sequence[Any]
     """
     if target.key is None:
         return numbers
-    identities = _known_identities(
-        target, numbers, lambda number: target.record_at(target.slot_of(number))
-    )
+
+    def committed(number: int) -> Any:
+        while True:
+            try:
+                return target.record_at(target.slot_of(number))
+            except Moved:
+                # A compaction has just given it another slot.
+                continue
+
+    identities = _known_identities(target, numbers, committed)
     return [identity for identity in identities if not target.find_number(identity)]
 
 

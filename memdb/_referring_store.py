@@ -56,6 +56,8 @@ class ReferringStore(Store):
         Raises:
             _Unproven: Perhaps they are not.
         """
+        # Before the references, whose collections a reader or a view need not have.
+        self.engine.log.raise_if_unusable()
         found = [
             (reference, slots)
             for reference in self.checked

@@ -39,7 +39,9 @@ class Refreshing:
         # Up to where the collections know everything.
         self._shown: tuple[Era, int] = engine.log.era, engine.log.next_slot
         self._known = Numbers()
-        self._known.take(engine.place, engine.log.catalogue)
+        self._known.take(self._known.checked(engine.place, engine.log.catalogue))
+        # What of a catalogue all collections know.
+        self._adopted = engine.collections, engine.writers
         self.lock = threading.Lock()
         self.failure: Exception | None = None
 
@@ -105,8 +107,13 @@ class Refreshing:
         with log.lock:
             log.raise_if_closed()
             before = log.next_slot, engine.collections, engine.writers
-            self._adopt(log.catalogue)
-            self._surely(lambda: log.take_in(found.data), self._show)
+            adopt = self._adoption(log.catalogue)
+
+            def take() -> None:
+                adopt()
+                log.take_in(found.data)
+
+            self._surely(take, self._show)
             return before != (log.next_slot, engine.collections, engine.writers)
 
     def _move(self, found: Replacement) -> None:
@@ -116,10 +123,13 @@ class Refreshing:
             made = self._identities(found)
             with log.lock:
                 log.raise_if_closed()
-                self._adopt(found.state.catalogue)
-                self._surely(
-                    lambda: log.move(found.file, found.era, found.state), lambda: self._show(made)
-                )
+                adopt = self._adoption(found.state.catalogue)
+
+                def take() -> None:
+                    adopt()
+                    log.move(found.file, found.era, found.state)
+
+                self._surely(take, lambda: self._show(made))
         finally:
             if log.era is not found.era:
                 found.file.close()
@@ -208,41 +218,45 @@ class Refreshing:
 
     # -- the catalogue -------------------------------------------------------------------
 
-    def _adopt(self, catalogue: Catalogue) -> None:
-        """Take over what a catalogue has; the log's lock is held.
+    def _adoption(self, catalogue: Catalogue) -> Callable[[], None]:
+        """Return what takes over a catalogue, and can be done again wherever it was left.
+
+        The log's lock is held.
 
         Raises:
             OpenError: It is that of another database.
             ConfigError: It contradicts how a collection was asked for.
         """
         engine = self._engine
-        if catalogue.get("collections", []) == engine.collections and (
-            catalogue.get("writers", []) == engine.writers
-        ):
-            return
-        self._known.take(engine.place, catalogue)
-        before = engine.collections, engine.writers
-        engine.collections = list(catalogue.get("collections", ()))
-        engine.writers = list(catalogue.get("writers", ()))
-        stores = list(engine.stores.values())
-        try:
-            keys = [self._key_of(store) for store in stores]
-        except BaseException:
-            engine.collections, engine.writers = before
-            raise
-        for store, key in zip(stores, keys, strict=True):
-            store.take_numbers(engine.collection_id(store.name), key)
+        found = list(catalogue.get("collections", ())), list(catalogue.get("writers", ()))
+        if found == self._adopted:
+            return lambda: None
+        meanings = self._known.checked(engine.place, catalogue)
+        entries = {entry["name"]: entry for entry in found[0]}
+        keys = {
+            store: self._key_of(store, entries.get(store.name))
+            for store in list(engine.stores.values())
+        }
 
-    def _key_of(self, store: Store) -> NaturalKey | None:
+        def adopt() -> None:
+            self._known.take(meanings)
+            engine.collections, engine.writers = found
+            for store, key in keys.items():
+                store.take_numbers(engine.collection_id(store.name), key)
+            # Last: else what an interrupt had left would never be done.
+            self._adopted = found
+
+        return adopt
+
+    def _key_of(self, store: Store, entry: Catalogue | None) -> NaturalKey | None:
         """Return the key that a collection has in the file, None for none that is new.
 
         Raises:
             ConfigError: It is another than this program has asked for.
         """
-        entry = self._engine.entry_of(store.name)
         if entry is None or store.collection_id:
             return None
-        key = store.declaration.key_of(store)
+        key = store.declaration.key_of(store, entry)
         if store.key is None and key is not None:
             raise ConfigError(
                 f"{store.name}: was made meanwhile, by a program that names its records by their"
@@ -261,8 +275,8 @@ class Numbers:
     def __init__(self) -> None:
         self._meanings: dict[tuple[str, int], Any] = {}
 
-    def take(self, place: str, catalogue: Catalogue) -> None:
-        """Note the numbers of a catalogue.
+    def checked(self, place: str, catalogue: Catalogue) -> dict[tuple[str, int], Any]:
+        """Return what the numbers of a catalogue mean, for `take`.
 
         Raises:
             OpenError: One has another meaning by now.
@@ -274,12 +288,17 @@ class Numbers:
         for entry in catalogue.get("writers", ()):
             meanings["writer", entry["id"]] = entry["collection"], entry["schema"]
         for number, meaning in meanings.items():
-            if self._meanings.setdefault(number, meaning) != meaning:
+            if self._meanings.get(number, meaning) != meaning:
                 raise OpenError(
                     f"{place}: another database lies there than the one that was opened. Close it"
                     " and open it again.",
                     path=place,
                 )
+        return meanings
+
+    def take(self, meanings: Mapping[tuple[str, int], Any]) -> None:
+        """Note what `checked` has returned, once nothing is against that file."""
+        self._meanings.update(meanings)
 
 
 class Refresher(Flusher):

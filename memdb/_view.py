@@ -164,10 +164,12 @@ class View:
     def time(self) -> datetime | None:
         """When the last commit that is seen was made, UTC, to a millisecond; None for none."""
         log = self._engine.log
+        # In this order: a view that is closed has another one.
+        era = log.era
         log.raise_if_closed()
         if not self.slot:
             return None
-        return datetime.fromtimestamp(log.time_of(log.era.base + self.slot) / 1e9, UTC)
+        return datetime.fromtimestamp(era.map.time_of(self.slot) / 1e9, UTC)
 
     @property
     def is_closed(self) -> bool:

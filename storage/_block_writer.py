@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from memdb.storage._blocks import (
     Array,
     Root,
@@ -15,6 +13,7 @@ from memdb.storage._blocks import (
     pack_block,
     pack_checked,
     pack_checkpoint,
+    place_payloads,
 )
 from memdb.storage._catalogue import pack_catalogue
 from memdb.storage._checkpoint import FULL_CHECKPOINT, build_checkpoint, unchecked_slot
@@ -88,12 +87,12 @@ class BlockWriter:
         """
         state, count = self.state, len(pointers)
         slot = state.map.next_slot
-        pointers["flags"] &= ~np.uint8(POINTER_LAST_OF_COMMIT)
+        pointers["flags"] &= POINTER_SEALED
         pointers["flags"][-1] |= POINTER_LAST_OF_COMMIT
         if state.cipher is not None:
             payloads = state.cipher.seal_many(slot, pointers, payloads)
         at = state.end + BLOCK_BYTES + POINTER_BYTES * count
-        place(pointers, payloads, at)
+        place_payloads(pointers, payloads, at)
         state.note_identities(pointers)
         payload = b"".join(payloads)
         start = self._block(COMMIT_MAGIC, pointers.tobytes(), payload, timestamp)
@@ -200,13 +199,3 @@ class BlockWriter:
             boot_id=self._file.boot_id,
             is_clean=True,
         )
-
-
-def place(pointers: Array, payloads: Sequence[bytes], at: int) -> None:
-    """Let pointers lead to the bytes of their versions, which lie in a row from ``at`` on."""
-    lengths = np.fromiter(map(len, payloads), "<u8", len(pointers))
-    pointers["length"] = lengths
-    pointers["checksum"] = np.fromiter(map(checksum32, payloads), "<u4", len(pointers))
-    pointers["checksum"][lengths == 0] = 0
-    offsets = np.uint64(at) + np.cumsum(lengths) - lengths
-    pointers["offset"] = np.where(lengths > 0, offsets, np.uint64(0))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -213,3 +214,23 @@ def unpack_checkpoint(body: bytes | memoryview, path: str | None, offset: int) -
 def empty_pointers(count: int) -> Array:
     """Return ``count`` pointers, all zeros, to be filled in."""
     return np.zeros(count, POINTER_DTYPE)
+
+
+def place_payloads(pointers: Array, payloads: Sequence[bytes], at: int) -> Array:
+    """Let pointers lead to the bytes of their versions, which lie in a row from ``at`` on.
+
+    Args:
+        pointers: (n,) POINTER_DTYPE; offset, length and checksum are filled in.
+        payloads: (n) As they are stored; empty for deletions.
+        at: Offset of the first.
+
+    Returns:
+        (n,) <u8, the lengths: more than a pointer can tell if they were not looked at before.
+    """
+    lengths = np.fromiter(map(len, payloads), "<u8", len(pointers))
+    pointers["length"] = lengths
+    pointers["checksum"] = np.fromiter(map(checksum32, payloads), "<u4", len(pointers))
+    pointers["checksum"][lengths == 0] = 0
+    offsets = np.uint64(at) + np.cumsum(lengths) - lengths
+    pointers["offset"] = np.where(lengths > 0, offsets, np.uint64(0))
+    return lengths

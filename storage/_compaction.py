@@ -7,6 +7,7 @@ the locks. Until the renaming the old file is in force, and nothing of it was ch
 
 from __future__ import annotations
 
+import errno
 import mmap
 import os
 import sys
@@ -19,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from memdb.errors import DamageError, FileTakenError, LockedError, MemdbError
+from memdb.errors import DamageError, FileTakenError, LockedError, MemdbError, WriteError
 from memdb.storage._archive import Archive
 from memdb.storage._block_writer import BlockWriter
 from memdb.storage._blocks import Array, BlockHeader, aligned, checksum32, checksum64
@@ -142,12 +143,14 @@ def compact(
 
     Raises:
         DamageError: A version that lives does not match its checksum.
-        WriteError: The disk refused. The old file is in force, and nothing is left.
+        WriteError: The disk refused, or the file is not at its path any more. The old file is in
+            force, and nothing is left.
         FailedError: Syncing the folder failed after the renaming; no write is accepted any more.
     """
     with log.lock:
         log.raise_if_unusable()
         file, path = log.file, log.path
+    _refuse_moved(file)
     kept = None if archive is None else Archive(archive, file)
     successor: File | None = None
     try:
@@ -166,6 +169,18 @@ def compact(
         if isinstance(error, OSError) and not isinstance(error, MemdbError):
             raise write_error(error, path) from error
         raise
+
+
+def _refuse_moved(file: File) -> None:
+    """Raise WriteError if what lies at the path of a file is another one, or nothing."""
+    if file.path is not None and not file.is_at_its_path():
+        raise WriteError(
+            f"{file.path}: the file that is open is not there any more: it was moved, removed or"
+            " replaced. Nothing was changed. Put it back, or make a snapshot of the database at"
+            " another path.",
+            path=file.path,
+            errno=errno.ENOENT,
+        )
 
 
 def _begin(file: File) -> File:
@@ -287,6 +302,7 @@ class _Compaction:
         self._writer.checkpoint()
         self._catch_up(lambda: progress(total, total, "records"))
         if self._archive is not None:
+            _refuse_moved(self._log.file)
             self._archive.prepare(self._log)
         self._writer.write()
         # So that little is left to be synced under the locks.
@@ -443,6 +459,8 @@ class _Compaction:
             complete(self._file, root, header, state.file_id)
             write_holder(self._file, own_name())
             old = None
+            # Invariant: nothing but its own file is replaced, whatever was put there meanwhile.
+            _refuse_moved(log.file)
             if self._archive is not None:
                 self._archive.keep(log)
                 old = log.file.duplicate()

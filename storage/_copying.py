@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import xxhash
 
-from memdb.errors import DamageError, FileTakenError, MemdbError
+from memdb.errors import DamageError, FileMissingError, FileTakenError, MemdbError
 from memdb.storage._blocks import Root
 from memdb.storage._constants import LOG_START
 from memdb.storage._creation import locked_error, read_holder, refuse_unfinished
@@ -20,7 +20,7 @@ from memdb.storage._file import File, OSFile
 from memdb.storage._gate import write_error
 from memdb.storage._key_slots import write_key_slots
 from memdb.storage._new_file import NewFile, Progress, complete, silent
-from memdb.storage._recovery import load
+from memdb.storage._recovery import load, read_header
 
 if TYPE_CHECKING:
     from memdb.storage._key_slots import Keys
@@ -164,9 +164,22 @@ def _opened(file: File, prefix: Prefix) -> int:
 # -- incremental snapshots ---------------------------------------------------------------
 
 
+def _base_file(base: str) -> OSFile:
+    """Open an older snapshot for reading."""
+    try:
+        return OSFile(base, write=False)
+    except FileMissingError as error:
+        raise FileMissingError(
+            f"{base}: there is no older snapshot. Check the path of base=, or leave it out to make"
+            " a whole one.",
+            path=base,
+            errno=error.errno,
+        ) from error
+
+
 def _copy_base(prefix: Prefix, base: str, file: File, progress: Progress) -> int:
     """Copy an older snapshot; return where it ends."""
-    source = OSFile(base, write=False)
+    source = _base_file(base)
     try:
         _, end = _compared_base(prefix, source, base, progress)
         for offset, size in _pieces(LOG_START, end):
@@ -184,10 +197,12 @@ def _extend(prefix: Prefix, path: str, progress: Progress) -> SnapshotResult:
     As a writer does: first the blocks, and once they are safe the roots that say so. Killed in
     between it is the older snapshot with some commits more.
     """
-    if prefix.file.path is not None and _is_same(path, prefix.file.path):
-        raise FileTakenError(f"{path}: is the file itself. Give another path.", path=path)
     # Looked for first: opening for writing would make it.
-    OSFile(path, write=False).close()
+    _base_file(path).close()
+    own = prefix.file.path
+    # Also under another name (a hard link): a reader has no lock that would keep it from that.
+    if own is not None and os.path.exists(own) and os.path.samefile(path, own):
+        raise FileTakenError(f"{path}: is the file itself. Give another path.", path=path)
     file = prefix.file.another(path)
     try:
         if not file.lock():
@@ -220,10 +235,11 @@ def _compared_base(prefix: Prefix, file: File, base: str, progress: Progress) ->
         FileTakenError: It is none of this file, or was changed since: what is in it would be lost.
     """
     refuse_unfinished(file)
+    # Before it is loaded: another file has another data key, and nobody gave one for it.
+    if read_header(file)[0] != prefix.file_id:
+        raise _no_base(base, prefix, "it is of another file, or from before a compaction")
     state, tail, _ = load(file, "read", prefix.keys)
     total = prefix.root.log_end - LOG_START
-    if state.file_id != prefix.file_id:
-        raise _no_base(base, prefix, "it is of another file, or from before a compaction")
     if state.end > prefix.root.log_end or tail.torn:
         raise _no_base(base, prefix, "it holds more than the file")
     for offset, size in _pieces(LOG_START, state.end):

@@ -8,6 +8,7 @@ password; to change that is to write the other slot and to wipe the one before.
 from __future__ import annotations
 
 import hmac
+import mmap
 import os
 import threading
 from dataclasses import dataclass, replace
@@ -167,6 +168,11 @@ def read_slots(file: File) -> list[KeySlot]:
     return sorted(slots, key=lambda slot: -slot.generation)
 
 
+def has_two_slots(data: mmap.mmap) -> bool:
+    """Whether a mapped file is opened by two keys, as a change that was cut short leaves it."""
+    return all(unpack_slot(data[at : at + KEY_SLOT_BYTES]) for at in KEY_SLOT_OFFSETS)
+
+
 class Keys:
     """The keys of an encrypted database, before and after its file was opened.
 
@@ -257,6 +263,8 @@ class Keys:
                 refuse_unusable(self._secret, file.path)
                 found = self._unlock_with(self._secret, slots, file_id)
             if found is None:
+                if self._secret is None:
+                    raise _another_database(file.path)
                 raise _wrong(file.path, slots, self._secret)
             self.is_marked = found.is_marked
             self._secret = None
@@ -292,15 +300,20 @@ class Keys:
                 " encrypt='marked'."
             )
 
-    def finish_change(self, file: File, file_id: int) -> None:
+    def finish_change(self, file: File, file_id: int) -> bool:
         """Wipe the older of two slots, if the newer one is that of these keys.
 
         So a change that was cut short after the new slot was safe is carried through by whoever
         opens the file with the new key or password; who comes with the old one leaves both.
+
+        Returns:
+            Whether there was one to be carried through.
         """
         slots = read_slots(file)
-        if len(slots) == 2 and self._is_own(slots[0], file_id):
-            wipe(file, slots[1])
+        if len(slots) < 2 or not self._is_own(slots[0], file_id):
+            return False
+        wipe(file, slots[1])
+        return True
 
     def change(self, file: File, file_id: int, secret: Secret) -> None:
         """Have a file opened by another key or password from now on.
@@ -373,6 +386,15 @@ def unexpected_key(path: str | None) -> WrongKeyError:
     return WrongKeyError(
         f"{path}: is not encrypted, and a key or password was given. Open it without; to encrypt"
         " its records, copy them into a new database that is made with the key.",
+        path=path,
+    )
+
+
+def _another_database(path: str | None) -> WrongKeyError:
+    """Return the error for a file that is not of the database whose data key is known."""
+    return WrongKeyError(
+        f"{path}: another database lies there than the one that was opened, with a data key of its"
+        " own. Open it by itself, with its key or password.",
         path=path,
     )
 

@@ -1,8 +1,7 @@
-"""The log: appending commits to the file, syncing them, reading them back."""
+"""The log: opening a file, appending commits to it, going over to another one."""
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import mmap
 import threading
@@ -12,15 +11,7 @@ from array import array
 from collections.abc import Sequence
 from typing import Any, Literal
 
-import numpy as np
-
-from memdb.errors import (
-    ClosedError,
-    FailedError,
-    MemdbError,
-    OpenError,
-    WriteError,
-)
+from memdb.errors import MemdbError, OpenError, WriteError
 from memdb.storage._blocks import (
     Array,
     checksum32,
@@ -28,10 +19,9 @@ from memdb.storage._blocks import (
     pack_block,
     pack_checked,
     pack_checkpoint,
-    pack_root,
+    place_payloads,
 )
-from memdb.storage._catalogue_log import CatalogueLog
-from memdb.storage._checkpoint import FULL_CHECKPOINT, build_checkpoint, unchecked_slot
+from memdb.storage._checkpoint import FULL_CHECKPOINT, build_checkpoint
 from memdb.storage._constants import (
     ALIGNMENT,
     BLOCK_BYTES,
@@ -40,19 +30,15 @@ from memdb.storage._constants import (
     COMMIT_MAGIC,
     MAX_PAYLOAD_BYTES,
     MAX_SEALED_BYTES,
-    PAGE_BYTES,
-    POINTER,
     POINTER_BYTES,
     POINTER_END,
     POINTER_LAST_OF_COMMIT,
     POINTER_SEALED,
-    ROOT_OFFSETS,
     RUN_NANOSECONDS,
     SINGLE_COMMIT,
     SINGLE_MAGIC_AND_COUNT,
     Kind,
 )
-from memdb.storage._copying import Prefix
 from memdb.storage._creation import (
     create,
     is_unfinished,
@@ -62,34 +48,26 @@ from memdb.storage._creation import (
     refuse_unfinished,
     write_holder,
 )
+from memdb.storage._durable_log import NO_GROUP, DurableLog
 from memdb.storage._era import MAX_BASE, MAX_SLOT, Era
-from memdb.storage._file import File, MapAccess, write_beside
+from memdb.storage._file import File, write_beside
 from memdb.storage._flusher import Flusher
-from memdb.storage._gate import OUT_OF_SPACE, Shut, sync_error, write_error
-from memdb.storage._key_slots import Keys, unexpected_key
+from memdb.storage._gate import Shut, write_error
+from memdb.storage._key_slots import Keys
 from memdb.storage._left_over import remove_left_over
-from memdb.storage._new_file import copied_header
 from memdb.storage._recovery import LARGE_COMMIT, LogState, Recovery, load
-from memdb.storage._secret import Secret
 from memdb.storage._warning import warn
 
 Durability = Literal["buffered", "written", "synced"]
 
-_MIN_GROWTH_BYTES = 1 << 20
 _WORTH_A_WRITE_BYTES = 1 << 18
-_ZEROS = bytes(1 << 20)
 _SINGLE_BYTES = BLOCK_BYTES + POINTER_BYTES
 _SINGLE_PADDED_BYTES = _SINGLE_BYTES + ALIGNMENT - 1
 _ALIGNMENT_MASK = -ALIGNMENT
 
-_GROUP_POLL_S = 0.05
-# Stands for a group of writers that wait for a sync, where there is none.
-_NO_GROUP = threading.Lock()
-
 # Bound once: a module attribute costs two look-ups in `append_one`.
 _time_ns = time.time_ns
 _pack_single = SINGLE_COMMIT.pack
-_unpack_pointer = POINTER.unpack_from
 
 
 def pointer_end(collection: int, writer: int, kind: Kind, flags: int = 0) -> bytes:
@@ -97,8 +75,8 @@ def pointer_end(collection: int, writer: int, kind: Kind, flags: int = 0) -> byt
     return POINTER_END.pack(collection, writer, kind, flags | POINTER_LAST_OF_COMMIT, 0)
 
 
-class Log(CatalogueLog):
-    """One open file, with what appends and syncs; `LogReader` has what reads.
+class Log(DurableLog):
+    """One open file: opening it, and appending. `DurableLog` has the rest of what writes.
 
     The log knows bytes and pointers. Whoever changes something holds ``lock``, has seen that
     ``gate`` is None, and appends; the lock is held for one append, never for a sync.
@@ -120,29 +98,7 @@ class Log(CatalogueLog):
         recovery: What opening had to mend, or None.
     """
 
-    __slots__ = (
-        "_access",
-        "_group",
-        "_interval",
-        "_is_closing",
-        "_is_shared",
-        "_keys",
-        "_limit",
-        "_mode",
-        "_next_run",
-        "_root",
-        "_written_end",
-        "_zeroed_end",
-        "file_id",
-        "has_failed",
-        "lock",
-        "recovery",
-        "safe_since_s",
-        "sequence",
-        "sync_lock",
-        "synced_end",
-        "timestamp",
-    )
+    __slots__ = ("_next_run",)
 
     def __new__(cls, file: File, *, keys: Keys | None = None, **settings: Any) -> Log:
         """Return an object that takes what `__init__` does: of a subclass where there are keys."""
@@ -183,17 +139,17 @@ class Log(CatalogueLog):
         self._mode = mode
         self._keys = keys
         self._interval = checkpoint_interval
-        self._access: MapAccess = (
+        self._access = (
             "read" if mode == "r" else "private" if durability == "buffered" else "shared"
         )
         # Whether the map is that of a real file, where writes to the file show.
         self._is_shared = self._access == "shared" and file.path is not None
         self.lock = threading.Lock()
         self.sync_lock = threading.Lock()
-        self._group = _NO_GROUP
+        self._group = NO_GROUP
         self._flusher = Flusher(self._sync_behind, flush_interval_s, self._lower_limit)
         self._is_closing = False
-        self.recovery: Recovery | None = None
+        self.recovery = None
         self.gate: object | None = None
         self.is_closed = False
         self.has_failed = False
@@ -223,7 +179,7 @@ class Log(CatalogueLog):
         state, tail, data = load(file, self._access, self._keys)
         if self._mode != "r" and self._keys is not None:
             self._keys.refuse_marking(self.path)
-        kept_in = None
+        kept_in, finished_rekey = None, False
         length = file.length()
         # The space that a killed writer had reserved is no finding.
         cut_bytes = len(tail.torn) + (tail.zero_bytes if state.root.is_clean else 0)
@@ -234,9 +190,9 @@ class Log(CatalogueLog):
                 file.truncate(state.end)
             write_holder(file, own_name())
             if self._keys is not None:
-                self._keys.finish_change(file, state.file_id)
+                finished_rekey = self._keys.finish_change(file, state.file_id)
             remove_left_over(file)
-        if cut_bytes or not state.root.is_clean:
+        if cut_bytes or finished_rekey or not state.root.is_clean:
             self.recovery = Recovery(
                 was_clean=state.root.is_clean,
                 replayed_commits=state.replayed_commits,
@@ -244,6 +200,7 @@ class Log(CatalogueLog):
                 cut_offset=state.end,
                 cut_bytes=cut_bytes,
                 kept_in=kept_in,
+                finished_rekey=finished_rekey,
             )
         self._earlier = []
         self._start_era(Era(0, state.map, data, state.file_id, state.cipher), state)
@@ -273,10 +230,6 @@ class Log(CatalogueLog):
         self._limit = 0
         self.data = era.data
         self.era = era
-
-    def _show(self, data: mmap.mmap) -> None:
-        """Have a map of the file take the place of a shorter one."""
-        self.data = self.era.data = data
 
     # -- going on where another process writes -------------------------------------------
 
@@ -346,101 +299,6 @@ class Log(CatalogueLog):
         self._start_era(era, state)
         if old_file is not file:
             old_file.close()
-
-    # -- opening and closing -------------------------------------------------------------
-
-    def close(self) -> None:
-        """Checkpoint, sync, cut the reserved space, mark the file clean, give up the lock.
-
-        Cost: O(versions since the last checkpoint) and two syncs; nothing when nothing was
-        written. A second call does nothing.
-
-        Raises:
-            FailedError: The data could not be synced. The file is closed all the same.
-            WriteError: A failure in the background that no call has met yet.
-        """
-        if self.gate is Shut.FORKED:
-            return
-        with self.lock:
-            if not self._is_closing:
-                self._is_closing = True
-                # From here on no writer gets in; readers may go on until the map is given up.
-                self.gate = Shut.CLOSED
-        self._flusher.stop()
-        # The lock for syncing, so that none is under way when the file goes.
-        with self.sync_lock:
-            if self.is_closed:
-                # An interrupt may have left the second half to this call.
-                self._release()
-                return
-            is_changed = self._limit or self.recovery is not None
-            is_kept = self._mode != "r" and self._file.path is not None
-            try:
-                if is_kept and is_changed and not self.has_failed:
-                    self._finish()
-                self._flusher.take_failure()
-            except Exception:
-                self._give_up()
-                raise
-            # An interrupt (Ctrl-C) leaves what is not synced to another call of close().
-            self._give_up()
-
-    def _give_up(self) -> None:
-        """Let go of lock, file and map."""
-        if self._mode != "r" and self._file.path is not None:
-            # The note is only for a message, and means nothing once the lock is gone.
-            with contextlib.suppress(OSError):
-                write_holder(self._file, "")
-        with self.lock:
-            self.is_closed = True
-            self._release()
-
-    def close_unused(self) -> None:
-        """Close the log of a database that was dropped without being closed.
-
-        The collector may find that out in the flusher itself, in the middle of a sync and with
-        the locks held; then the flusher closes when it is through.
-        """
-        if self._flusher.is_own_thread():
-            self._flusher.stop_with(self.close)
-        else:
-            self.close()
-
-    def _finish(self) -> None:
-        # Without the checkpoint (a full disk) the next opening walks the commits.
-        self._sync(due=1)
-        try:
-            self._file.truncate(self.end)
-            self._write_root(is_clean=True)
-            self._file.sync()
-        except OSError as error:
-            raise self._fail(error) from error
-
-    def shut_after_fork(self) -> None:
-        """Make the handle useless in a forked child, touching neither file nor locks."""
-        self.gate = Shut.FORKED
-        self.is_closed = self._is_closing = True
-
-    def abandon(self) -> None:
-        """Let go of file and map in a forked child: they share the parent's lock with it."""
-        self._release(keep_lock=True)
-
-    def _release(self, *, keep_lock: bool = False) -> None:
-        data = self.data
-        self._show(mmap.mmap(-1, 1))
-        self._limit = 0
-        # Where somebody still looks at an array over the map, it goes with that.
-        with contextlib.suppress(BufferError):
-            data.close()
-        self._file.close(keep_lock=keep_lock)
-
-    # -- errors --------------------------------------------------------------------------
-
-    def _fail(self, error: OSError) -> FailedError:
-        """Refuse every further write: after a failed sync the kernel may have dropped pages."""
-        self.has_failed = True
-        self.gate = Shut.FAILED
-        return sync_error(error, self.path)
 
     # -- appending -----------------------------------------------------------------------
 
@@ -537,26 +395,22 @@ class Log(CatalogueLog):
         count = len(pointers)
         pointers["flags"] &= POINTER_SEALED
         pointers["flags"][-1] |= POINTER_LAST_OF_COMMIT
-        lengths = np.fromiter(map(len, payloads), "<u8", count)
-        self.refuse_large(int(lengths.max()))
-        cipher = self._state.cipher
-        if cipher is not None:
-            payloads = cipher.seal_many(self._count, pointers, payloads)
-            lengths = np.fromiter(map(len, payloads), "<u8", count)
-        pointers["length"] = lengths
-        pointers["checksum"] = np.fromiter(map(checksum32, payloads), "<u4", count)
-        pointers["checksum"][lengths == 0] = 0
-        payload = b"".join(payloads)
         start = self.end
         at = start + BLOCK_BYTES + POINTER_BYTES * count
+        cipher = self._state.cipher
+        if cipher is None:
+            self.refuse_large(int(place_payloads(pointers, payloads, at).max()))
+        else:
+            self.refuse_large(max(map(len, payloads)))
+            payloads = cipher.seal_many(self._count, pointers, payloads)
+            place_payloads(pointers, payloads, at)
+        payload = b"".join(payloads)
         end = (at + len(payload) + ALIGNMENT - 1) & -ALIGNMENT
         # Much at once is written: one copy, and no page faults.
         is_written = self._is_shared and len(payload) >= _WORTH_A_WRITE_BYTES
         if end > self._limit or is_written:
             self._flusher.take_failure()
             self._make_room(end - start, to_be_written=is_written)
-        offsets = np.uint64(at) + np.cumsum(lengths) - lengths
-        pointers["offset"] = np.where(lengths > 0, offsets, np.uint64(0))
         now = max(_time_ns(), self.timestamp)
         sequence = self.sequence + 1
         head = pack_block(
@@ -642,33 +496,6 @@ class Log(CatalogueLog):
         self.timestamp = now
         return start
 
-    def _make_room(self, size: int, *, to_be_written: bool = False) -> None:
-        """See to it that ``size`` more bytes can be appended; a session's first write begins here.
-
-        Args:
-            to_be_written: The bytes go to the file by a write and not through the map.
-
-        Raises:
-            WriteError: The disk has no room.
-        """
-        needed = self.end + size
-        # So small a step that the flusher is told of a due checkpoint in time.
-        step = self._interval * _SINGLE_BYTES
-        try:
-            if needed > len(self.data) or not self._limit:
-                self._reserve(needed)
-            if not self._limit:
-                self._begin_session()
-            limit = min(len(self.data), max(needed, self.end + step))
-            if not to_be_written:
-                self._zero(limit)
-        except OSError as error:
-            raise write_error(error, self.path) from error
-        # The next append after a written one comes here again, for its zeros.
-        self._limit = self.end if to_be_written else limit
-        if self._state.map.next_slot - unchecked_slot(self._state) >= self._interval:
-            self._flusher.wake()
-
     def refuse_large(self, payload_bytes: int) -> None:
         """Raise WriteError if a record of so many bytes is more than a pointer can tell."""
         limit = MAX_PAYLOAD_BYTES if self._state.cipher is None else MAX_SEALED_BYTES
@@ -679,256 +506,3 @@ class Log(CatalogueLog):
                 path=self.path,
                 errno=errno.EFBIG,
             )
-
-    def _reserve(self, needed: int) -> None:
-        """Allocate and map up to ``needed``, and further ahead where the disk has room."""
-        growth = min(max(needed // 2, _MIN_GROWTH_BYTES), self._file.growth_bytes)
-        # Whole pages: a map ends on one anyway.
-        ahead = -(-(needed + growth) // PAGE_BYTES) * PAGE_BYTES
-        try:
-            self._file.reserve(ahead)
-        except OSError as error:
-            if error.errno not in OUT_OF_SPACE:
-                raise
-            self._file.reserve(needed)
-        self._write_private()
-        self._show(self._file.map(self._file.length(), self._access))
-
-    def _zero(self, limit: int) -> None:
-        """Write zeros over the reserved space that the next appends go to.
-
-        Space that is only reserved costs each page fault a change of the file's extents: 60 ns
-        an insert, where writing the zeros costs 20 (benchmark ``insert``).
-        """
-        start = max(self._zeroed_end, self.end)
-        if self._is_shared:
-            for offset in range(start, limit, len(_ZEROS)):
-                self._file.write(offset, memoryview(_ZEROS)[: limit - offset])
-            self._zeroed_end = max(limit, start)
-
-    def _begin_session(self) -> None:
-        if self._file.path is not None:
-            self._write_root(is_clean=False, boot_id=self._file.boot_id)
-            self.safe_since_s = time.monotonic()
-            self._flusher.start()
-
-    def keep_failure(self, failure: MemdbError) -> None:
-        """Have the next call that writes raise a failure of the background."""
-        self._flusher.failure = failure
-        self._lower_limit()
-
-    def take_failure(self) -> None:
-        """Raise a failure of the background that nobody was told of yet, once."""
-        self._flusher.take_failure()
-
-    def _lower_limit(self) -> None:
-        """Have the next append come to where a failure of the background is raised."""
-        self._limit = min(self._limit, 1)
-
-    # -- copying -------------------------------------------------------------------------
-
-    @property
-    def file(self) -> File:
-        """The present file, which is the log's."""
-        return self._file
-
-    @property
-    def keys(self) -> Keys | None:
-        """Those of an encrypted file."""
-        return self._keys
-
-    def prefix(self) -> Prefix:
-        """Return the log as it is now, to be copied while others go on.
-
-        Raises:
-            WriteError: The disk has no room for what only memory holds (``buffered``).
-        """
-        # That for syncing, so that no key slot is half changed.
-        with self.sync_lock, self.lock:
-            self.raise_if_closed()
-            try:
-                return self.locked_prefix()
-            except OSError as error:
-                raise write_error(error, self.path) from error
-
-    def locked_prefix(self) -> Prefix:
-        """Return what `prefix` does; both locks are held."""
-        self._write_private()
-        state = self._state
-        root = self._root.next(
-            log_end=self.end,
-            checkpoint=state.chain[-1].offset if state.chain else 0,
-            catalogue=state.catalogue_offset,
-            sequence=self.sequence,
-            timestamp=self.timestamp,
-            boot_id=self._file.boot_id,
-            is_clean=True,
-        )
-        header = copied_header(self._file)
-        return Prefix(self._file.duplicate(), self.file_id, root, header, self._keys)
-
-    def map_like_own(self, file: File, length: int) -> mmap.mmap:
-        """Map another file as this log maps its own."""
-        return file.map(length, self._access)
-
-    def sync_name(self) -> None:
-        """Return once it survives power loss that the file is found at its path.
-
-        Raises:
-            FailedError: The disk refused; no further write is accepted.
-        """
-        try:
-            self._file.sync_directory()
-        except OSError as error:
-            raise self._fail(error) from error
-
-    # -- syncing -------------------------------------------------------------------------
-
-    def _write_private(self) -> None:
-        """Write what only private memory holds (``buffered``) to the file."""
-        if self._access == "private" and self._written_end < self.end:
-            end = self.end
-            with memoryview(self.data) as view:
-                self._file.write(self._written_end, view[self._written_end : end])
-            self._written_end = end
-
-    def _write_root(self, **changes: Any) -> None:
-        root = self._root.next(**changes)
-        self._file.write(ROOT_OFFSETS[root.generation % 2], pack_root(root, self.file_id))
-        self._root = root
-
-    def sync(self, *, checkpoint: bool = False) -> None:
-        """Return once every commit so far survives power loss.
-
-        Args:
-            checkpoint: Write one now, if there is anything new for it; else only when due.
-
-        Raises:
-            FailedError: The disk refused; no further write is accepted.
-            WriteError: There is no room for the checkpoint that was asked for; the commits are
-                synced all the same.
-        """
-        if self._mode == "r":
-            self.raise_if_closed()
-            return
-        self.raise_if_failed()
-        with self.sync_lock:
-            self.raise_if_failed()
-            failure = self._sync(due=1 if checkpoint else self._interval)
-        if checkpoint and failure is not None:
-            raise failure
-
-    def _sync(self, due: int) -> WriteError | None:
-        """Sync, with a checkpoint first if ``due`` versions wait for one; `sync_lock` is held.
-
-        Returns:
-            Why there was no checkpoint. It is only there to spare the next opening a walk, so
-            that a full disk must not keep the commits from being synced.
-        """
-        failure, now = None, time.monotonic()
-        with self.lock:
-            unchecked = self._state.map.next_slot - unchecked_slot(self._state)
-            # Opening must not walk over an index, whose damage would be that of the log then.
-            if unchecked >= due or (due == 1 and self._state.has_index_behind):
-                try:
-                    self._append_checkpoint()
-                except WriteError as error:
-                    failure = error
-            if self.end == self._root.log_end and self.end == self.synced_end:
-                self.safe_since_s = now
-                return failure
-            root = {
-                "log_end": self.end,
-                "checkpoint": self._state.chain[-1].offset if self._state.chain else 0,
-                "catalogue": self._state.catalogue_offset,
-                "sequence": self.sequence,
-                "timestamp": self.timestamp,
-            }
-            try:
-                self._write_private()
-            except OSError as error:
-                raise self._fail(error) from error
-        try:
-            self._file.sync()
-            self.synced_end, self.safe_since_s = root["log_end"], now
-            self._write_root(**root)
-        except OSError as error:
-            raise self._fail(error) from error
-        return failure
-
-    def _sync_behind(self) -> None:
-        """Sync in the background."""
-        try:
-            self.sync()
-        except ClosedError:
-            # close() has begun meanwhile, and syncs everything itself.
-            if not self._is_closing:
-                raise
-
-    def sync_to(self, end: int) -> None:
-        """Return once every byte before ``end`` survives power loss.
-
-        An end behind that of the log is that of a file which a compaction has replaced since, and
-        all of that is safe in the new one.
-
-        Writers that come while another one syncs form a group: the first of them waits for that
-        sync to end and then syncs for all. They wait for that one and not for each other's turn at
-        `sync_lock`, so that none sits through the sync of the group behind it (benchmark
-        ``synced_threads``).
-
-        Raises:
-            FailedError: The disk refused; no further write is accepted.
-        """
-        while self.synced_end < end <= self.end:
-            group = self._group
-            if group.locked():
-                if group.acquire(timeout=_GROUP_POLL_S):
-                    group.release()
-                elif not self.sync_lock.locked():
-                    # An interrupt (Ctrl-C) between the two lines above left it locked for ever.
-                    self._group = _NO_GROUP
-                continue
-            group = threading.Lock()
-            with group:
-                self._group = group
-                with self.sync_lock:
-                    # Invariant: nobody joins once the end is looked at.
-                    self._group = _NO_GROUP
-                    # Before the gate: close() may have synced for this writer and shut it.
-                    if self.synced_end >= end:
-                        return
-                    self.raise_if_failed()
-                    target, now = self.end, time.monotonic()
-                    try:
-                        self._file.sync()
-                    except OSError as error:
-                        raise self._fail(error) from error
-                    self.synced_end, self.safe_since_s = target, now
-
-    def rekey(self, secret: Secret) -> None:
-        """Have the file opened by another key or password from now on.
-
-        Killed at any moment, the old one or the new one opens the file; when this returns only
-        the new one does. The data key stays, and with it everything that is encrypted.
-
-        Raises:
-            WrongKeyError: The file is not encrypted, or the new key or password can't be one.
-            ReadOnlyError, ClosedError: It can't be written.
-            FailedError: The disk refused; no further write is accepted.
-        """
-        self.raise_if_unusable()
-        if self._keys is None:
-            raise unexpected_key(self.path)
-        with self.sync_lock:
-            self.raise_if_unusable()
-            try:
-                self._keys.change(self._file, self.file_id, secret)
-            except OSError as error:
-                if isinstance(error, MemdbError):
-                    raise
-                raise self._fail(error) from error
-
-    def raise_if_failed(self) -> None:
-        """Raise if a sync has failed, or the handle is closed or from before a fork."""
-        if self.gate is not Shut.READ_ONLY:
-            self.raise_if_unusable()

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import mmap
 import threading
+from collections.abc import Iterator
 from datetime import datetime
 from typing import Any
 
 import numpy as np
 
 from memdb.errors import CommitNotFoundError
+from memdb.storage._blocks import Array
 from memdb.storage._constants import POINTER_LAST_OF_COMMIT
-from memdb.storage._era import Era
+from memdb.storage._era import MAX_SLOT, Era
 from memdb.storage._gate import Shut
 from memdb.storage._log import Log
 from memdb.storage._origin import origin_of
@@ -77,6 +79,11 @@ class PastLog(Log):
             self._identities = highest.last_identities
         return self._identities
 
+    def pointer_parts(self) -> Iterator[tuple[int, Array]]:
+        """Do as `LogReader.pointer_parts`; the other log may be closed meanwhile."""
+        with self.while_open():
+            yield from super().pointer_parts()
+
     def seal_flags(self, *, is_marked: bool = False) -> int:
         """Return 0: nothing is written."""
         return 0
@@ -101,8 +108,9 @@ class PastLog(Log):
             return
         self.gate = reason
         self.is_closed = True
-        # So that the file can go, if the other log has left it; and whoever still reads is told.
-        era = Era(0, PointerMap(), mmap.mmap(-1, 1), self.file_id)
+        # So that the file can go, if the other log has left it; and whoever still reads is told,
+        # as no slot is of this era.
+        era = Era(MAX_SLOT, PointerMap(), mmap.mmap(-1, 1), self.file_id)
         self.era, self.data, self.positions = era, era.data, era.positions
         self._state = LogState(self.file_id, self._state.root, self._state.cipher)
 

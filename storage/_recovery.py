@@ -71,6 +71,8 @@ class Recovery:
         cut_bytes: Length of what lay behind it, reserved space of a dead writer not counted.
         kept_in: Path of the file to which a torn tail was copied; None when it was only zeros,
             or the database is open for reading.
+        finished_rekey: A change of the key or password that was cut short was carried through:
+            from this opening on the one before opens the file no more.
     """
 
     was_clean: bool
@@ -79,6 +81,7 @@ class Recovery:
     cut_offset: int
     cut_bytes: int
     kept_in: str | None
+    finished_rekey: bool = False
 
 
 @dataclass(slots=True)

@@ -13,11 +13,13 @@ from memdb.storage._constants import (
     CATALOGUE_MAGIC,
     CHECKPOINT_MAGIC,
     COMMIT_MAGIC,
+    HEADER_BYTES,
     LOG_START,
 )
 from memdb.storage._copying import Prefix, SnapshotResult, copy_to
 from memdb.storage._creation import refuse_unfinished
 from memdb.storage._file import File, OSFile
+from memdb.storage._left_over import created_of
 from memdb.storage._new_file import Progress, copied_header, silent
 from memdb.storage._origin import Origin, origin_of
 from memdb.storage._recovery import LogState, MapReader, load, read_header, valid_header
@@ -74,7 +76,7 @@ def _found(
             origin = origin_of(state.catalogue)
             if origin is None or not _is_before(at, origin):
                 return file, state, data
-            path = _archive(path, at, origin, archives)
+            path = _archive(file, at, origin, archives, keys)
         except BaseException:
             file.close()
             raise
@@ -87,9 +89,11 @@ def _is_before(at: int | datetime | None, origin: Origin) -> bool:
     return at is not None and at < origin.slot - 1
 
 
-def _archive(path: str, at: object, origin: Origin, archives: list[str]) -> str:
-    """Return the path of what a file was compacted from."""
-    oldest = as_text(origin.time)
+def _archive(
+    later: File, at: int | datetime | None, origin: Origin, archives: list[str], keys: Keys | None
+) -> str:
+    """Return the path of what a file was compacted from, or of what holds the state anyway."""
+    path, oldest = str(later.path), as_text(origin.time)
     if isinstance(at, int):
         # Each file numbers its versions anew.
         raise CommitNotFoundError(
@@ -115,10 +119,30 @@ def _archive(path: str, at: object, origin: Origin, archives: list[str]) -> str:
                 raise
         finally:
             file.close()
+    # What was compacted in between may not have been kept.
+    for each in archives:
+        if _holds(each, at, created_of(later.read(0, HEADER_BYTES)), keys):
+            return each
     raise CommitNotFoundError(
         f"{path}: was compacted, and goes back to {oldest} only. Name the file that the compaction"
         " kept: archives=[...]."
     )
+
+
+def _holds(path: str, at: int | datetime | None, created: int, keys: Keys | None) -> bool:
+    """Whether a file is of the database that was made then, and has the state at a time."""
+    file = OSFile(path, write=False)
+    try:
+        if created_of(file.read(0, HEADER_BYTES)) != created:
+            return False
+        state, _, _ = load(file, "read", keys)
+        origin = origin_of(state.catalogue)
+        # Behind its last commit there may have been others, in the file that is not there.
+        last = state.map.time_of(len(state.map)) if len(state.map) else 0
+        is_after = isinstance(at, datetime) and nanoseconds(at) // 1000 > last // 1000
+        return not is_after and (origin is None or not _is_before(at, origin))
+    finally:
+        file.close()
 
 
 def _slot_at(path: str, state: LogState, at: int | datetime | None) -> int:

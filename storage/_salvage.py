@@ -36,7 +36,7 @@ from memdb.storage._constants import (
     ROOT_OFFSETS,
 )
 from memdb.storage._file import File
-from memdb.storage._recovery import ANY_MAGIC, LogState, MapReader, unlock, valid_header
+from memdb.storage._recovery import ANY_MAGIC, LogState, MapReader, Window, unlock, valid_header
 
 if TYPE_CHECKING:
     from memdb.storage._key_slots import Keys
@@ -126,31 +126,19 @@ def _identified(file: File, head: bytes) -> tuple[int, Root]:
     """
     stored = HEADER.unpack(head)[3].to_bytes(_ID_BYTES, "little")
     pages = [file.read(offset, ROOT_BYTES) for offset in ROOT_OFFSETS]
-    start = file.read(LOG_START, 1 << 16)
+    window, length = Window(file), file.length()
     for candidate in _candidates(stored):
         file_id = int.from_bytes(candidate, "little")
         roots = [root for page in pages if (root := unpack_root(page, file_id)) is not None]
         if roots:
             return file_id, max(roots, key=lambda root: root.generation)
-        if valid_header(_Bytes(start), file_id, 0, len(start)) is not None:
+        if valid_header(window, file_id, LOG_START, length) is not None:
             return file_id, Root(0, LOG_START)
     raise DamageError(
         f"{file.path}: neither a root nor the first block fits the header, so that nothing in the"
         " file can be told from damage. Restore it from a copy.",
         path=file.path,
     )
-
-
-class _Bytes:
-    """The first bytes of a log, as `valid_header` reads them; offsets in it are not told."""
-
-    def __init__(self, data: bytes) -> None:
-        self._data = data
-        self.length = len(data)
-
-    def read(self, offset: int, size: int) -> bytes:
-        """Return ``size`` bytes from ``offset``, fewer only at the end."""
-        return self._data[offset : offset + size]
 
 
 def _candidates(stored: bytes) -> Iterator[bytes]:

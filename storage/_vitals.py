@@ -8,6 +8,7 @@ from typing import NamedTuple
 from memdb.errors import MemdbError
 from memdb.storage._checkpoint import unchecked_slot
 from memdb.storage._constants import LOG_START
+from memdb.storage._key_slots import has_two_slots
 from memdb.storage._log import Log
 from memdb.storage._recovery import Window, valid_header
 
@@ -24,6 +25,7 @@ class Vitals(NamedTuple):
         checkpoint_interval: How many that should be.
         damaged: Offsets of the payloads that did not match their checksum when they were read.
         log_bytes: Of the log, without reserved space.
+        has_two_keys: A change of the key or password is not through: both open the file.
     """
 
     has_failed: bool
@@ -34,6 +36,7 @@ class Vitals(NamedTuple):
     checkpoint_interval: int
     damaged: tuple[int, ...]
     log_bytes: int
+    has_two_keys: bool
 
 
 def vitals(log: Log) -> Vitals:
@@ -47,6 +50,9 @@ def vitals(log: Log) -> Vitals:
     # In this order: what is synced between the two lines is not taken for late.
     since = log.safe_since_s
     is_unsynced = log.end > log.synced_end
+    with log.while_open():
+        # Through the map: another process may have changed them, and no call may have to wait.
+        has_two_keys = log.is_encrypted and has_two_slots(log.data)
     # Nobody else syncs and checkpoints.
     is_kept = log.path is not None and log._mode != "r"
     return Vitals(
@@ -58,6 +64,7 @@ def vitals(log: Log) -> Vitals:
         checkpoint_interval=log._interval,
         damaged=tuple(sorted(log.damaged.copy())),
         log_bytes=log.end - LOG_START,
+        has_two_keys=has_two_keys,
     )
 
 
@@ -76,11 +83,15 @@ def is_elsewhere(log: Log) -> bool:
 def behind_s(log: Log) -> float:
     """Return for how long a reader has not taken in a commit that is in the file, 0 for none.
 
+    Also 0 while it is about to take in what there is, which may take long, and is not waited for.
+
     Raises:
         OSError: The file can't be read.
 
     Cost: O(the block that follows); some system calls.
     """
+    if log.sync_lock.locked():
+        return 0.0
     # Not closed meanwhile.
     with log.sync_lock:
         log.raise_if_closed()

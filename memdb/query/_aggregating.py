@@ -36,7 +36,7 @@ from memdb.query._reading import column, owned
 from memdb.query._seeds import Columns, Seed, Union
 from memdb.query._structure import structure
 from memdb.query._values import Value
-from memdb.storage import Array
+from memdb.storage import Array, Moved
 
 if TYPE_CHECKING:
     from memdb._bound_index import BoundIndex
@@ -396,8 +396,12 @@ def _at_an_end(store: Store, index: BoundIndex, path: Path, is_last: bool) -> An
     slot = _read(store, [index.name], read, partial(_first_slot, store))
     if slot is NO_ANSWER or not slot:
         return slot or None
-    # The key in the index may be another one that is equal.
-    return owned(column(Field(path), [store.record_at(slot)], store.query_shape))[0]
+    try:
+        # The key in the index may be another one that is equal.
+        record = store.record_at(slot)
+    except Moved:
+        return NO_ANSWER
+    return owned(column(Field(path), [record], store.query_shape))[0]
 
 
 def _end(name: str, is_last: bool, is_keyed: bool, view: View) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -34,6 +34,7 @@ from memdb.query._seeds import Operands, Seed
 from memdb.query._values import Parameter
 
 if TYPE_CHECKING:
+    from memdb._index_set import View
     from memdb.query._query import Query
 
 _AGGREGATES: Final[tuple[What, ...]] = ("sum", "mean", "min", "max")
@@ -45,7 +46,7 @@ _TRANSACTION = "a transaction is open"
 _CALLABLE = "its condition has a callable"
 _ORDER = "its order is of values of any type"
 _OPERAND = "an index can't serve what is compared"
-_ODD = "an index has values that compare in their own way"
+ODD = "an index has values that compare in their own way"
 _FIRST = "it looks at no more records than it takes"
 _UNREAD = "it has not read all candidates yet"
 _VALUES = "the records have values that it does not sort, or others commit meanwhile"
@@ -238,14 +239,13 @@ def _plan(query: Query[Any], bound: Query[Any], *, is_prepared: bool) -> Plan:
     shape = Shape(expression, tuple(query._order), "rows", _has_window(query, bound))
     plan = make_plan(store, shape, has_parameters=is_prepared)
     if plan.run is None:
-        raise _General(_ODD if _has_odd(plan) else _ORDER)
+        raise _General(ODD if has_odd(plan.view, plan.indexes) else _ORDER)
     return plan
 
 
-def _has_odd(plan: Plan) -> bool:
-    """Whether an index that a plan would use can't stand for comparing all of its keys."""
-    view = plan.view
-    found = [view.entries.get(name) or view.uniques.get(name) for name in plan.indexes]
+def has_odd(view: View, names: Iterable[str]) -> bool:
+    """Whether an index of some that a plan would use can't stand for comparing all of its keys."""
+    found = [view.entries.get(name) or view.uniques.get(name) for name in names]
     return any([not isinstance(e, ColumnEntries | None) and bool(e.odd.numbers) for e in found])
 
 

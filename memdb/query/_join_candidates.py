@@ -5,12 +5,15 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, get_args, get_origin
 
+from memdb.indexes import SURE
 from memdb.query._fields import Field
+from memdb.query._functions import functions_of
 from memdb.query._join import Join
 from memdb.query._join_access import Access
-from memdb.query._join_runtime import Tables, UniqueReader, key_finder, listing
+from memdb.query._join_runtime import Tables, UniqueReader, key_finder, listing, sure, usual
 from memdb.query._paths import members_of, resolve_path
 from memdb.query._runtime import Misfit
+from memdb.query._source import ATOMS
 from memdb.query._values import Value
 from memdb.serializers._build import is_plain_name
 
@@ -101,8 +104,11 @@ class Candidates:
         self._right = right = writer.stores.index(join.store)
         self._is_always_true = _is_always_true(join.store)
         self.key = key
+        # What lets only such keys be looked up as are found by their hash; empty for no need.
+        self._guard = "" if join.is_named or is_proven(join.left, key.side.store) else "sure"
         self.is_sole = access.way in ("number", "key", "unique") and join.form != "listed"
         names = writer.names
+        names |= {"SURE": SURE, "sure": sure, "usual": usual}
         if access.way not in ("table", "sorted"):
             writer.need(right)
         if access.way == "key":
@@ -115,8 +121,14 @@ class Candidates:
             assert access.index is not None
             view, name = writer.view(join.store), access.index.name
             entries: Any = (view.uniques if access.way == "unique" else view.entries).get(name)
-            if entries is None:
+            # Looked at last: the name may be that of another index, but not before it is that here.
+            if entries is None or join.store.indexes.find(name) is not access.index:
                 raise Misfit
+            if not join.is_named:
+                if entries.odd.numbers:
+                    # They may match whatever is looked up.
+                    raise Misfit
+                self._guard = "usual" if entries.odd.tame else self._guard
             found = entries.numbers if access.way == "unique" else entries.buckets
             names[f"look{number}"] = found.get
             if access.way == "unique":
@@ -127,9 +139,12 @@ class Candidates:
                 )
         if access.way in ("table", "sorted"):
             assert join.match is not None
-            tables = Tables(join.store, key.side.store, join.match, join.form, key.is_identity)
+            tables = Tables(
+                join.store, key.side.store, join.match, join.form, key.is_identity,
+                is_proven(join.match, join.store),
+            )  # fmt: skip
             if access.index is not None:
-                tables.use(access.index, writer.view(join.store))
+                tables.use(access.index, writer.view(join.store), join.store.indexes)
             names[f"tables{number}"] = tables
             table = f"tables{number}.finder(view{right}, version{right}, len(found))"
             writer.add_line(f"table{number} = {table}")
@@ -140,7 +155,7 @@ class Candidates:
         if self._way == "key":
             return Taken([], f"by_key{self._number}({source})")
         if self._way == "unique":
-            number = self._number
+            number, source = self._number, self._guarded(source)
             test = f"look{number}({local}) is not None"
             if not self._is_always_true:
                 return Taken([(local, source)], f"read{number}({local})", test)
@@ -188,7 +203,7 @@ class Candidates:
         if self._join.form == "listed":
             return Taken([], self._listed(""))
         if self._way in ("table", "sorted"):
-            return Taken([], f"table{self._number}({self.key.source}, ())")
+            return Taken([], f"table{self._number}({self._guarded(self.key.source)}, ())")
         taken = self.sole()
         name = f"z{self._number}"
         return Taken(
@@ -216,10 +231,22 @@ class Candidates:
     def _looked_up(self) -> str:
         look, source = f"look{self._number}", self.key.source
         if not self.key.may_be_none:
-            return f"{look}({source})"
+            return f"{look}({self._guarded(source)})"
         # None is a key of the index too, and nothing belongs to it.
         local = f"k{self._number}"
-        return f"(None if ({local} := {source}) is None or {local} is absent else {look}({local}))"
+        found = f"{look}({self._guarded(local)})"
+        return f"(None if ({local} := {source}) is None or {local} is absent else {found})"
+
+    def _guarded(self, source: str) -> str:
+        """Return the source of a key that its hash is to find, Misfit where that says nothing."""
+        if not self._guard:
+            return source
+        if self._guard == "usual":
+            return f"usual({source})"
+        if source.isidentifier():
+            return f"{source} if type({source}) in SURE else sure({source})"
+        local = f"g{self._number}"
+        return f"({local} if type({local} := {source}) in SURE else sure({local}))"
 
     def _listed(self, make: str) -> str:
         """Return the source of the records that a list names, in its order."""
@@ -327,6 +354,16 @@ def is_of_one_type(value: Value, store: Any) -> bool:
     """Whether all that a value may be, besides None, are identities only if they are equal."""
     members = {each for each in _members_of_value(value, store) if each is not type(None)}
     return len(members) == 1 and members <= _EXACT
+
+
+def is_proven(value: Value | None, store: Any) -> bool:
+    """Whether a value of a collection's records is certain to be nothing that NumPy compares."""
+    if not isinstance(value, Field):
+        # What is calculated may have a constant of NumPy's in it.
+        return False
+    if store.decoding.is_native:
+        return not functions_of(store.query_shape)
+    return ATOMS.issuperset(_members_of_value(value, store))
 
 
 def _may_be_none(value: Value, store: Any) -> bool:

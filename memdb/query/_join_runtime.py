@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from datetime import date
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from uuid import UUID
 
 from memdb.errors import IdentityError
+from memdb.indexes import SURE, is_sure, is_tame, is_usual
 from memdb.indexes._order import ABSENT
 from memdb.query._join import COLLECTIONS, Form
 from memdb.query._joining import canonical, names_in
@@ -17,7 +18,7 @@ from memdb.query._seeds import Operand, Range
 
 if TYPE_CHECKING:
     from memdb._bound_index import BoundIndex
-    from memdb._index_set import View
+    from memdb._index_set import IndexSet, View
     from memdb.indexes import Bucket, UniqueEntries
     from memdb.query._values import Value
 
@@ -175,6 +176,28 @@ def key_finder(store: Any) -> KeyFinder:
     return found
 
 
+def sure(value: Any) -> Any:
+    """Return a value that equals what its hash says.
+
+    Raises:
+        Misfit: It is not such.
+    """
+    if is_sure(value):
+        return value
+    raise Misfit
+
+
+def usual(value: Any) -> Any:
+    """Return a value that tame ones equal as its hash says; see `memdb.indexes.is_tame`.
+
+    Raises:
+        Misfit: It is not such.
+    """
+    if value is ABSENT or is_usual(value):
+        return value
+    raise Misfit
+
+
 def naming(store: Any, form: Form) -> Callable[[Any, Any], bool]:
     """Return whether a value of the right is or has an identity of the left.
 
@@ -213,10 +236,24 @@ def listing(is_ordered: bool, *, has_numbers: bool) -> Callable[[Any], Iterable[
     return listed
 
 
+class Table(NamedTuple):
+    """Records by a value.
+
+    Attributes:
+        by_key: Value, of identities in canonical form, -> records in default order.
+        has_tame: Some values are `memdb.indexes.is_tame`.
+    """
+
+    by_key: dict[Any, list[Any]]
+    has_tame: bool
+
+
 class Tables:
     """The records of the right side of a join by what the left looks up, of one version."""
 
-    def __init__(self, store: Any, left: Any, match: Value, form: Form, is_named: bool) -> None:
+    def __init__(
+        self, store: Any, left: Any, match: Value, form: Form, is_named: bool, is_proven: bool
+    ) -> None:
         """Say what is grouped.
 
         Args:
@@ -225,23 +262,31 @@ class Tables:
             match: By which value.
             form: See `Join`.
             is_named: It is or has an identity of the left, whose type matters.
+            is_proven: It is certain to be nothing that NumPy compares.
         """
         self._runtime = Runtime(store)
         self._shape = store.query_shape
         self._match = match
         self._form = form
         self._left = left if is_named else None
+        self._is_checked = not is_named and not is_proven
         self._span: Callable[..., Any] | None = None
+        self._has_tame = False
 
-    def use(self, index: BoundIndex, view: View) -> None:
+    def use(self, index: BoundIndex, view: View, indexes: IndexSet) -> None:
         """Let a sorted index find the records, where few rows look something up.
 
         Raises:
             Misfit: It has been dropped meanwhile.
         """
         entries: Any = view.entries.get(index.name)
-        if entries is None:
+        if entries is None or indexes.find(index.name) is not index:
             raise Misfit
+        if self._left is None:
+            if entries.odd.numbers:
+                # Its values may have a hash nevertheless, as a complex number has.
+                return
+            self._has_tame = bool(entries.odd.tame)
         # The operand is given later.
         operand = Operand(None, "")
         seed = Range(index, (), (("==", (operand,)),), frozenset())
@@ -258,8 +303,10 @@ class Tables:
             Misfit, TypeError: As `table`.
         """
         if self._span is None or count * _SPANS > self._runtime.size:
-            get = self.table(view, version).get
-            left = self._left
+            found = self.table(view, version)
+            get, left = found.by_key.get, self._left
+            if found.has_tame:
+                return lambda value, nothing: get(usual(value), nothing)
             if left is None or left.key is None:
                 return get
             return lambda value, nothing: get(canonical(left, value), nothing)
@@ -270,6 +317,8 @@ class Tables:
         if value is None or value is ABSENT:
             return nothing
         assert self._span is not None
+        if self._has_tame:
+            usual(value)
         rows = self._runtime.in_default_order(self._span(value))
         if self._left is None:
             return rows
@@ -281,18 +330,25 @@ class Tables:
             if wanted in names_in(self._left, self._form, own)
         ]
 
-    def table(self, view: View, version: int) -> dict[Any, list[Any]]:
-        """Return value, of identities in canonical form, -> records in default order.
+    def table(self, view: View, version: int) -> Table:
+        """Return the records by their values.
 
         Raises:
-            Misfit: Not every record is at hand.
+            Misfit: Not every record is at hand, or the hash of a value says nothing.
             TypeError: A value has no hash.
 
         Cost: O(records).
         """
         records = self._runtime.all_rows(view, version)
+        values = column(self._match, records, self._shape)
+        has_tame = False
+        if self._is_checked and not SURE.issuperset(map(type, values)):
+            odd = [value for value in values if type(value) not in SURE and not is_sure(value)]
+            if not all(map(is_tame, odd)):
+                raise Misfit
+            has_tame = bool(odd)
         found: dict[Any, list[Any]] = {}
-        for record, value in zip(records, column(self._match, records, self._shape), strict=True):
+        for record, value in zip(records, values, strict=True):
             if value is None or value is ABSENT:
                 continue
             if self._left is not None:
@@ -300,4 +356,4 @@ class Tables:
                     found.setdefault(key, []).append(record)
             elif value == value:
                 found.setdefault(value, []).append(record)
-        return found
+        return Table(found, has_tame)

@@ -10,11 +10,19 @@ from collections.abc import Sequence
 from itertools import repeat
 from typing import TYPE_CHECKING, Any, Final, Literal
 
+from memdb.indexes import is_sure
 from memdb.query._conditions import Comparison, conjuncts, has_callback
 from memdb.query._fields import Field
 from memdb.query._join import Join, each_join
 from memdb.query._join_access import Access
-from memdb.query._join_candidates import Candidates, Key, Side, Taken, is_of_one_type
+from memdb.query._join_candidates import (
+    Candidates,
+    Key,
+    Side,
+    Taken,
+    is_of_one_type,
+    is_proven,
+)
 from memdb.query._join_runtime import Loader, naming
 from memdb.query._order_source import order_lines
 from memdb.query._plan_source import ESCAPES
@@ -180,7 +188,7 @@ class JoinWriter:
             number = self._number()
             taken = self._rights(join, sides, number)
             name = f"x{number}"
-            is_constant = (is_top and place in self._constant) or sides[join.place].is_constant
+            is_constant = (is_top and self._is_constant(place)) or sides[join.place].is_constant
             if is_constant:
                 lines += [f"{each} = {made}" for each, made in taken.before]
                 lines.append(f"{name} = {taken.source}")
@@ -220,6 +228,15 @@ class JoinWriter:
             return [*lines, f"rows = [*map({row}, found{shared})]"]
         made = f"{row}({', '.join(elements)})"
         return [*lines, f"rows = [{made} for {' '.join([f'{record} in found', *clauses])}]"]
+
+    def _is_constant(self, place: int) -> bool:
+        """Whether what is constant is the same value in all rows, and no equal one."""
+        join, store = self._source.joins[place - 1], self._source.left._store
+        if place not in self._constant or join.left is None:
+            return False
+        # Of an identity the type matters too, which equal values need not have in common.
+        is_certain = is_of_one_type if join.is_named else is_proven
+        return is_certain(join.left, store)
 
     def _skip(self, join: Join) -> None:
         """Leave a join out that does not matter for the number of rows."""
@@ -354,30 +371,33 @@ class JoinWriter:
         return SourceWriter(store.query_shape, is_typed=is_typed, record=record, beside=self._base)
 
 
-def constant_places(left: Query[Any], joins: Sequence[Join]) -> frozenset[int]:
-    """Return the places of the joins that look up a value that a query holds constant."""
-    held = {
-        part.value._path
-        for part in ([] if left._condition is None else conjuncts(left._condition))
-        if isinstance(part, Comparison)
-        and part.operator == "=="
-        and isinstance(part.value, Field)
-        and not any([_is_of_record(each) for each in part.operands])
+def constant_places(left: Query[Any], joins: Sequence[Join]) -> dict[int, str | None]:
+    """Return the places of the joins that look up a value that a query holds constant.
+
+    And the name of the parameter that holds it, which has to be `memdb.indexes.is_sure`, as several
+    values may equal one of NumPy's: 0.1 and what it is with 32 bits do. None for none.
+    """
+    held: dict[Any, str | None] = {}
+    for part in [] if left._condition is None else conjuncts(left._condition):
+        if (
+            isinstance(part, Comparison)
+            and part.operator == "=="
+            and isinstance(part.value, Field)
+            and not any([_is_of_record(each) for each in part.operands])
+        ):
+            (operand,) = part.operands
+            if isinstance(operand, Parameter):
+                held.setdefault(part.value._path, operand.name)
+            elif is_sure(operand):
+                held[part.value._path] = None
+    return {
+        place: held[join.left._path]
+        for place, join in enumerate(joins, 1)
+        if join.place == 0
+        and isinstance(join.left, Field)
+        and join.left._path in held
+        and (join.match is not None or join.form == "equal")
     }
-    return frozenset(
-        [
-            place
-            for place, join in enumerate(joins, 1)
-            if join.place == 0
-            and isinstance(join.left, Field)
-            and join.left._path in held
-            # Of an identity the type matters too, which equal values need not have in common.
-            and (
-                join.match is not None
-                or (join.form == "equal" and is_of_one_type(join.left, left._store))
-            )
-        ]
-    )
 
 
 def _named(name: str, source: str) -> str:

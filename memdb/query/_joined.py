@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import (
     TYPE_CHECKING,
     Any,
@@ -133,8 +133,14 @@ class JoinedQuery(QueryBuilder[Any], Generic[*Ts]):
     ) -> JoinedQuery[*Ts, R | None]: ...
     @overload
     def join(
-        self, right: Any, *, on: Any = ..., back: Any = ..., how: Literal["left", "inner"] = ...,
-        where: Any = ..., as_: str | None = ..., then: Any = ...,
+        self, right: JoinedQuery[*tuple[Any, ...]], *, on: Any = ..., back: Any = ...,
+        how: Literal["left", "inner"] = ..., where: Any = ..., as_: str | None = ...,
+        then: None = ...,
+    ) -> JoinedQuery[*Ts, Any]: ...  # fmt: skip
+    @overload
+    def join(
+        self, right: Any, *, then: Callable[[Any], Any], on: Any = ..., back: Any = ...,
+        how: Literal["left", "inner"] = ..., where: Any = ..., as_: str | None = ...,
     ) -> JoinedQuery[*Ts, Any]: ...  # fmt: skip
     def join(
         self,
@@ -165,8 +171,14 @@ class JoinedQuery(QueryBuilder[Any], Generic[*Ts]):
     ) -> JoinedQuery[*Ts, tuple[R, ...]]: ...
     @overload
     def join_many(
-        self, right: Any, *, on: Any = ..., back: Any = ..., how: Literal["left", "inner"] = ...,
-        where: Any = ..., as_: str | None = ..., then: Any = ...,
+        self, right: JoinedQuery[*tuple[Any, ...]], *, on: Any = ..., back: Any = ...,
+        how: Literal["left", "inner"] = ..., where: Any = ..., as_: str | None = ...,
+        then: None = ...,
+    ) -> JoinedQuery[*Ts, tuple[Any, ...]]: ...  # fmt: skip
+    @overload
+    def join_many(
+        self, right: Any, *, then: Callable[[Any], Any], on: Any = ..., back: Any = ...,
+        how: Literal["left", "inner"] = ..., where: Any = ..., as_: str | None = ...,
     ) -> JoinedQuery[*Ts, tuple[Any, ...]]: ...  # fmt: skip
     def join_many(
         self,
@@ -295,12 +307,16 @@ class JoinedQuery(QueryBuilder[Any], Generic[*Ts]):
         return max(0, min(found, self._stop) - self._start)
 
     def exists(self) -> bool:
-        """Whether there is a result."""
+        """Whether there is a result; it is told as `count` tells it."""
         if self._is_made_of_many:
             return self.count() > 0
         self._check()
-        start = self._start
-        return bool(self._matching(self._parts(), start, min(self._stop, start + 1))[0])
+        parts, start = self._parts(), self._start
+        stop = min(self._stop, start + 1)
+        if parts.condition is not None:
+            return bool(self._matching(parts, start, stop)[0])
+        # Those that can't be made are there, too.
+        return bool(self._found(_Parts(parts.left, None, (), parts.is_cut), start, stop)[0])
 
     def sum(self, value: str | Value | None = None) -> Any:
         """Return the sum of a value over the results, 0 of none; None and absent are left out.
@@ -476,22 +492,31 @@ class JoinedQuery(QueryBuilder[Any], Generic[*Ts]):
         return _Parts(left, condition, order, is_cut)
 
     def _matching(self, parts: _Parts, start: int, stop: int) -> tuple[list[Any], dict[int, Any]]:
-        """Return shared rows start to stop in order, and the records by id that need no copy."""
+        """Return shared rows start to stop in order, and the records by id that need no copy.
+
+        Raises:
+            QueryError: One can't be made.
+        """
+        rows, owned = self._found(parts, start, stop)
+        return _without_errors(rows), owned
+
+    def _found(self, parts: _Parts, start: int, stop: int) -> tuple[list[Any], dict[int, Any]]:
+        """Return the same, with the error in place of a row that can't be made."""
         base = Base(parts.left, self._store)
         if parts.is_cut:
             found = base.rows(start, stop)
-            return _without_errors(found.rows), found.owned
+            return found.rows, found.owned
         if not parts.order and stop < _ENDLESS:
             # What the joins leave of some more may be enough.
             ahead = 2 * stop + AHEAD
             found = base.rows(0, ahead)
             rows = self._filtered(found.rows, parts.condition, found.owned)
             if len(rows) >= stop or found.count < ahead:
-                return _without_errors(rows[start:stop]), found.owned
+                return rows[start:stop], found.owned
         found = base.rows(0, _ENDLESS)
         rows = self._filtered(found.rows, parts.condition, found.owned)
         rows = self._in_order(rows, parts.order, start, stop)
-        return _without_errors(rows), found.owned
+        return rows, found.owned
 
     def _filtered(
         self, rows: list[Any], condition: Expression | None, owned_ones: dict[int, Any]

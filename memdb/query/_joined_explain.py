@@ -8,14 +8,15 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from memdb.query._conditions import conjuncts, has_callback
-from memdb.query._explain import explain
+from memdb.query._explain import ODD, explain, has_odd
 from memdb.query._explanation import JoinAccess, JoinedExplanation
 from memdb.query._join import Join, each_join, stores_in
 from memdb.query._join_access import Access, access_of, suggestion
-from memdb.query._joined_plans import join_plan
+from memdb.query._joined_plans import JoinPlan, join_plan, with_left
 
 if TYPE_CHECKING:
     from memdb.query._joined import JoinedQuery
+    from memdb.query._row_source import RowSource
 
 
 def explain_joined(query: JoinedQuery[*tuple[Any, ...]]) -> JoinedExplanation:
@@ -36,8 +37,11 @@ def explain_joined(query: JoinedQuery[*tuple[Any, ...]]) -> JoinedExplanation:
         left = left.limit(max(0, stop - left._start))
     reason = _reason(query)
     plan = None if reason else join_plan(source, parts.left, "rows")
+    if plan is not None and plan.catch_up():
+        # Keys that came meanwhile, or went, may have made it void.
+        plan = join_plan(source, parts.left, "rows")
     if plan is not None and plan.run is None:
-        reason = "the joins need more than generated code does"
+        reason = ODD if _has_odd(source, plan) else "the joins need more than generated code does"
     condition = parts.condition
     return JoinedExplanation(
         query=repr(query),
@@ -80,6 +84,18 @@ def _reason(query: JoinedQuery[*tuple[Any, ...]]) -> str | None:
     if source.left._cursor is not None:
         return "the query on the left goes on after a cursor"
     return None
+
+
+def _has_odd(source: RowSource, plan: JoinPlan) -> bool:
+    """Whether an index of values can't stand for comparing all of its keys."""
+    views = dict(plan.views)
+    found = [(join, access_of(join, left).index) for left, join in with_left(source)]
+    return any(
+        [
+            index is not None and not join.is_named and has_odd(views[join.store], [index.name])
+            for join, index in found
+        ]
+    )
 
 
 def _accesses(left: Any, joins: Sequence[Join]) -> Iterator[JoinAccess]:

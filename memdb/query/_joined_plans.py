@@ -19,6 +19,7 @@ from memdb.query._structure import structure
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from memdb._bound_index import BoundIndex
     from memdb._index_set import View
     from memdb.query._joining import Reading
     from memdb.query._query import Query
@@ -79,7 +80,7 @@ def join_plan(source: RowSource, left: Query[Any], what: What) -> JoinPlan:
         what: Rows, or their number.
     """
     store: Any = source.left._store
-    constant = constant_places(left, source.joins)
+    constant = frozenset(constant_places(left, source.joins))
     key = ("join", what, constant, _structure(source.joins))
     kept: JoinPlan | None = store.indexes.plans.get(key)
     if kept is not None and kept.is_valid:
@@ -90,13 +91,19 @@ def join_plan(source: RowSource, left: Query[Any], what: What) -> JoinPlan:
 def make_join_plan(source: RowSource, what: What, constant: frozenset[int]) -> JoinPlan:
     """Return the plan for what is joined to records, with its indexes built."""
     stores = list(dict.fromkeys([source.left._store, *stores_in(source.joins)]))
-    wanted: dict[Any, dict[str, None]] = {store: {} for store in stores}
-    accesses: dict[int, Access] = {}
-    for left, join in _with_left(source):
-        access = accesses[id(join)] = access_of(join, left)
-        if access.index is not None:
-            wanted[join.store][access.index.name] = None
-    views = {store: store.indexes.catch_up(tuple(names)) for store, names in wanted.items()}
+    for _ in range(ATTEMPTS):
+        wanted: dict[Any, dict[str, None]] = {store: {} for store in stores}
+        accesses: dict[int, Access] = {}
+        used: list[tuple[Any, BoundIndex]] = []
+        for left, join in with_left(source):
+            access = accesses[id(join)] = access_of(join, left)
+            if access.index is not None:
+                wanted[join.store][access.index.name] = None
+                used.append((join.store, access.index))
+        views = {store: store.indexes.catch_up(tuple(names)) for store, names in wanted.items()}
+        if all([store.indexes.find(index.name) is index for store, index in used]):
+            break
+        # One was dropped meanwhile, and its name may be that of another by now.
     left_view = views[source.left._store]
     indexes = tuple([tuple(names) for names in wanted.values()])
     given = tuple(parameters(*nodes_in(source.joins)))
@@ -112,14 +119,14 @@ def make_join_plan(source: RowSource, what: What, constant: frozenset[int]) -> J
     return JoinPlan(run, left_view, tuple(views.items()), indexes, given, text)
 
 
-def _with_left(source: RowSource) -> list[tuple[Any, Join]]:
+def with_left(source: RowSource) -> list[tuple[Any, Join]]:
     """Return each join, the nested ones too, and the collection of the record on its left."""
     found: list[tuple[Any, Join]] = []
     stores = [source.left._store, *[join.store for join in source.joins]]
     for join in source.joins:
         found.append((stores[join.place], join))
         if join.nested is not None:
-            found += _with_left(join.nested._store)
+            found += with_left(join.nested._store)
     return found
 
 

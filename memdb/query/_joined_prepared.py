@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, cast
 
+from memdb.indexes import SURE, are_sure, is_sure
 from memdb.query._builder import checked_count
 from memdb.query._join import each_join
 from memdb.query._join_source import What, constant_places, join_constants, windows_in
@@ -64,7 +65,9 @@ class _JoinedPreparation:
         self._plans: dict[What, JoinPlan] = {}
         joins = self._source.joins
         self._constants = join_constants(joins)
-        self._constant = constant_places(left, joins)
+        places = constant_places(left, joins)
+        self._constant = frozenset(places)
+        self._held = [name for name in dict.fromkeys(places.values()) if name is not None]
         conditions = [join.right._condition for join in each_join(joins)]
         self._conditions = [each for each in conditions if each is not None and parameters(each)]
         self._windows = [join.right for join in windows_in(joins)]
@@ -136,6 +139,8 @@ class _JoinedPreparation:
         self, what: What, left: Preparation[Any], values: dict[str, Any], start: int, stop: int
     ) -> tuple[Any, int] | None:
         """Return what the plan makes of some records of the left, and how many those are."""
+        if not are_sure([values[name] for name in self._held]):
+            return None
         limits = [end for right in self._windows for end in self._limits(right, values)]
         engine, own = self._source.engine, self._of_left(values)
         for _ in range(ATTEMPTS):
@@ -190,6 +195,8 @@ class _JoinedPreparation:
         versions = ", ".join([f"version{n}" for n in numbers])
         limits = [end for right in self._windows for end in self._limits(right, {})]
         names: dict[str, Any] = {
+            "SURE": SURE,
+            "is_sure": is_sure,
             "engine": self._source.engine,
             "left": left_plan.run,
             "left_constants": left_plan.constants,
@@ -211,6 +218,14 @@ class _JoinedPreparation:
                 *[f"version{n} = view{n}.cursor" for n in numbers],
                 f"if {changed} or (engine.transaction is not None and engine.current()):",
                 ["return None"],
+                *[
+                    line
+                    for name in self._held
+                    for line in (
+                        f"if type(p_{name}) not in SURE and not is_sure(p_{name}):",
+                        ["return None"],
+                    )
+                ],
                 f"found = left(*left_constants, {of_left}start, stop)",
                 "if found is None:",
                 ["return None"],

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from memdb import _scan
 from memdb.errors import IdentityError, QueryError, shown
+from memdb.indexes import are_sure, is_sure, is_tame, is_usual
 from memdb.indexes._order import ABSENT
 from memdb.query._compiler import compile_condition
 from memdb.query._conditions import Expression, any_of
@@ -191,8 +192,12 @@ class _Rights:
         self._left = left
         self._owned = reading.owned
         self._by_key: dict[Hashable, list[int]] = {}
-        # What has no hash has to be compared.
+        # What has no hash, or one that says nothing of what it equals, has to be compared.
         self._others: list[tuple[Any, int]] = []
+        self._entered: list[tuple[Any, int]] = []
+        # Of those with a hash: NumPy's numbers that are compared with usual values as Python's
+        # are, and values of Python's that are not usual.
+        self._has_tame = self._has_unusual = False
         rows = self._read(reading, keys)
         self._results: list[Any] = [record for _, record, _ in rows]
         self._take_in(rows)
@@ -235,6 +240,9 @@ class _Rights:
             return reading.rows(join.right)
         if 2 * len(distinct) > len(join.store.identities):
             return reading.rows(join.right)
+        if join.form == "equal" and not are_sure(distinct):
+            # Of those that have one hash only the first is left.
+            return reading.rows(join.right)
         if join.form == "equal":
             return reading.rows(join.right, join.match.in_(distinct))
         # Without such an index a value may be an identity itself, whatever its annotation says.
@@ -269,10 +277,20 @@ class _Rights:
         key = self._key(value)
         if key is None:
             return
+        is_known = True
+        if not self._join.is_named:
+            self._entered.append((key, place))
+            if not is_usual(key):
+                is_known = is_sure(key)
+                self._has_unusual = self._has_unusual or is_known
+                if not is_known and is_tame(key):
+                    is_known = self._has_tame = True
         try:
-            if key == key:
+            if is_known and key == key:
                 self._by_key.setdefault(key, []).append(place)
         except NO_MATCH:
+            is_known = False
+        if not is_known:
             self._others.append((key, place))
 
     def _places(self, value: Any) -> list[int]:
@@ -281,14 +299,20 @@ class _Rights:
         if key is None:
             return []
         try:
-            found = self._by_key.get(key, [])
+            found = self._by_key.get(key, []) if self._goes_by_hash(key) else None
         except NO_MATCH:
-            found = [
-                p for k, places in self._by_key.items() if holds(_equal, key, k) for p in places
-            ]
+            found = None
+        if found is None:
+            return [p for k, p in self._entered if holds(_equal, key, k)]
         if not self._others:
             return found
         return sorted([*found, *[p for k, p in self._others if holds(_equal, key, k)]])
+
+    def _goes_by_hash(self, key: Any) -> bool:
+        """Whether those that have a hash equal a key only if they have the same."""
+        if self._join.is_named or is_usual(key):
+            return True
+        return not self._has_tame if is_sure(key) else is_tame(key) and not self._has_unusual
 
 
 def _equal(one: Any, other: Any) -> bool:

@@ -80,34 +80,28 @@ class Query(QueryBuilder[T]):
 
     # -- joining -------------------------------------------------------------------------
 
+    # No overload takes just anything where another takes less: of two that fit a type with Any in
+    # it, as that of a collection of dicts, mypy takes neither.
     @overload
     def join(
-        self,
-        right: Collection[R] | Query[R] | type[R],
-        *,
-        how: Literal["inner"],
-        on: Any = ...,
-        back: Any = ...,
-        where: Any = ...,
-        as_: str | None = ...,
+        self, right: Collection[R] | Query[R] | type[R], *, how: Literal["inner"], on: Any = ...,
+        back: Any = ..., where: Any = ..., as_: str | None = ..., then: None = ...,
+    ) -> JoinedQuery[T, R]: ...  # fmt: skip
+    @overload
+    def join(
+        self, right: Collection[R] | Query[R] | type[R], *, on: Any = ..., back: Any = ...,
+        how: Literal["left"] = ..., where: Any = ..., as_: str | None = ..., then: None = ...,
+    ) -> JoinedQuery[T, R | None]: ...  # fmt: skip
+    @overload
+    def join(
+        self, right: JoinedQuery[*tuple[Any, ...]], *, on: Any = ..., back: Any = ...,
+        how: Literal["left", "inner"] = ..., where: Any = ..., as_: str | None = ...,
         then: None = ...,
-    ) -> JoinedQuery[T, R]: ...
+    ) -> JoinedQuery[T, Any]: ...  # fmt: skip
     @overload
     def join(
-        self,
-        right: Collection[R] | Query[R] | type[R],
-        *,
-        on: Any = ...,
-        back: Any = ...,
-        how: Literal["left"] = ...,
-        where: Any = ...,
-        as_: str | None = ...,
-        then: None = ...,
-    ) -> JoinedQuery[T, R | None]: ...
-    @overload
-    def join(
-        self, right: Any, *, on: Any = ..., back: Any = ..., how: Literal["left", "inner"] = ...,
-        where: Any = ..., as_: str | None = ..., then: Any = ...,
+        self, right: Any, *, then: Callable[[Any], Any], on: Any = ..., back: Any = ...,
+        how: Literal["left", "inner"] = ..., where: Any = ..., as_: str | None = ...,
     ) -> JoinedQuery[T, Any]: ...  # fmt: skip
     def join(
         self,
@@ -161,20 +155,20 @@ class Query(QueryBuilder[T]):
 
     @overload
     def join_many(
-        self,
-        right: Collection[R] | Query[R] | type[R],
-        *,
-        on: Any = ...,
-        back: Any = ...,
-        how: Literal["left", "inner"] = ...,
-        where: Any = ...,
-        as_: str | None = ...,
+        self, right: Collection[R] | Query[R] | type[R], *, on: Any = ..., back: Any = ...,
+        how: Literal["left", "inner"] = ..., where: Any = ..., as_: str | None = ...,
         then: None = ...,
-    ) -> JoinedQuery[T, tuple[R, ...]]: ...
+    ) -> JoinedQuery[T, tuple[R, ...]]: ...  # fmt: skip
     @overload
     def join_many(
-        self, right: Any, *, on: Any = ..., back: Any = ..., how: Literal["left", "inner"] = ...,
-        where: Any = ..., as_: str | None = ..., then: Any = ...,
+        self, right: JoinedQuery[*tuple[Any, ...]], *, on: Any = ..., back: Any = ...,
+        how: Literal["left", "inner"] = ..., where: Any = ..., as_: str | None = ...,
+        then: None = ...,
+    ) -> JoinedQuery[T, tuple[Any, ...]]: ...  # fmt: skip
+    @overload
+    def join_many(
+        self, right: Any, *, then: Callable[[Any], Any], on: Any = ..., back: Any = ...,
+        how: Literal["left", "inner"] = ..., where: Any = ..., as_: str | None = ...,
     ) -> JoinedQuery[T, tuple[Any, ...]]: ...  # fmt: skip
     def join_many(
         self,

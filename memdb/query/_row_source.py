@@ -278,6 +278,11 @@ def with_join(source: RowSource, right: Any, how: How) -> RowSource:
         query, nested = _made_by_then(source, query, nested, how.then)
     store = query._store
     if store.engine is not left.engine:
+        if left.engine.is_of(store.engine):
+            raise QueryError(
+                f"{left.name} and {store.name} are of different states: one of them is of a view of"
+                " the database that the other is of. Ask one view for both, by view.collection()."
+            )
         raise QueryError(
             f"{left.name} and {store.name} are in different databases, of which no query sees one"
             " state. Copy the records into collections of one database, or look them up by hand"

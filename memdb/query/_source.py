@@ -72,7 +72,7 @@ _TEMPLATES: Final = {
 _FITS_NONE: Final = frozenset({"==", "!=", "in", "is"})
 
 # Where a value is exactly of one of these types, `==` with None is `is`.
-_ATOMS: Final[frozenset[Any]] = frozenset(
+ATOMS: Final[frozenset[Any]] = frozenset(
     {int, str, bool, float, bytes, datetime.date, datetime.time, datetime.datetime}
     | {datetime.timedelta, Decimal, UUID, NoneType}
 )
@@ -275,7 +275,7 @@ class SourceWriter:
 
     def _among(self, place: _Place) -> str:
         """Return the template of an `in_`, which looks closer at what its hash does not find."""
-        if self._is_native or (self._is_typed and _ATOMS.issuperset(place.members)):
+        if self._is_native or (self._is_typed and ATOMS.issuperset(place.members)):
             return _TEMPLATES["in"]
         held, found = place.source, "{v} in {0}"
         if not held.isidentifier():
@@ -288,7 +288,7 @@ class SourceWriter:
         if not self._is_typed or operator not in ("==", "!="):
             return None
         if operand == "None":
-            return f"{place.source} is None" if _ATOMS.issuperset(place.members) else None
+            return f"{place.source} is None" if ATOMS.issuperset(place.members) else None
         if operand not in ("True", "False"):
             return None
         if place.members == (bool,):

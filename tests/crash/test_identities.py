@@ -11,6 +11,7 @@ import pytest
 import memdb
 from tests.crash import children
 from tests.crash.children import collections, record_of
+from tests.support.effort import times
 from tests.support.processes import Child
 
 MODES = ("buffered", "written", "synced")
@@ -50,7 +51,7 @@ def test_c4_killed_writers_give_no_identity_twice(tmp_path: Path, durability: st
 @pytest.mark.parametrize("durability", MODES)
 def test_c4_killed_writers_give_no_identity_twice_for_long(tmp_path: Path, durability: str) -> None:
     """The same, two hundred times."""
-    use_up(tmp_path / "a.memdb", durability, 200)
+    use_up(tmp_path / "a.memdb", durability, times(200))
 
 
 @pytest.mark.parametrize("durability", MODES)

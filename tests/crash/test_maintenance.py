@@ -20,6 +20,7 @@ from tests.crash.children import State, apply_to_database, apply_to_state, next_
 from tests.crash.compacting import write_and_compact
 from tests.crash.test_kill import Expectation
 from tests.support.disk import Content, Disk, Moment
+from tests.support.effort import times
 from tests.support.faulty import FaultyFile, open_on
 from tests.support.processes import Child
 
@@ -438,4 +439,4 @@ def test_f1_many_killed_compactions_lose_nothing(
     tmp_path: Path, durability: str, key: bytes | None
 ) -> None:
     """After each of 100 kills in the middle of compactions all that was promised is there."""
-    kill_in_compactions(tmp_path, durability, 100, key)
+    kill_in_compactions(tmp_path, durability, times(100), key)

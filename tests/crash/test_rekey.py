@@ -111,6 +111,71 @@ def test_f3_who_opens_by_the_new_one_wipes_the_old(tmp_path: Path) -> None:
         assert "new" in opening(tmp_path / "again" / "a.memdb")
 
 
+@pytest.fixture
+def with_both(tmp_path: Path) -> Path:
+    """A file that was left between the two steps of a change, so that both keys open it."""
+    folder, path = tmp_path / "disk", tmp_path / "left" / "a.memdb"
+    folder.mkdir()
+    make(folder / "a.memdb")
+    with memdb.open(folder / "a.memdb", **OLD) as db, Disk(folder) as disk:
+        db.rekey(**NEW)
+    contents = [moment.content() for moment in disk.moments]
+    left(path, next(each for each in contents if len(sealed.read_slots(each["a.memdb"])) == 2))
+    return path
+
+
+@pytest.mark.parametrize("durability", ["written", "buffered"])
+def test_f3_whoever_has_a_file_with_two_keys_hears_of_it(with_both: Path, durability: Any) -> None:
+    """A reader and who opens by the old one, until the next change; who finishes it is told."""
+    changing = [
+        memdb.open(with_both, "r", **OLD),
+        memdb.open(with_both, "r", **NEW),
+        memdb.open(with_both, durability=durability, **OLD),
+    ]
+    names = [db.health().names for db in changing]
+    recoveries = [db.recovery for db in changing]
+    changing[-1].rekey(**OLD)
+    later = [db.health().names for db in changing]
+    for db in changing:
+        db.close()
+
+    assert [("two_keys",)] * 3 == names
+    assert [None] * 3 == recoveries
+    assert [()] * 3 == later
+    assert ["old"] == opening(with_both)
+
+
+def test_f3_who_opens_by_the_new_one_is_told_that_the_old_one_is_gone(with_both: Path) -> None:
+    """The opening that finishes a change says so, once, and all is well then."""
+    with memdb.open(with_both, "r", **OLD) as reader:
+        with memdb.open(with_both, **NEW) as db:
+            found = db.recovery, db.health(), reader.health()
+        with memdb.open(with_both, **NEW) as db:
+            later = db.recovery, db.health()
+
+    assert found[0] is not None
+    assert (True, True, 0, None) == (
+        found[0].finished_rekey,
+        found[0].was_clean,
+        found[0].cut_bytes,
+        found[0].kept_in,
+    )
+    assert (memdb.Health(), memdb.Health()) == found[1:]
+    assert (None, memdb.Health()) == later
+
+
+def test_f3_copies_and_compaction_of_a_file_with_two_keys(with_both: Path) -> None:
+    """A snapshot opens by both, as the file; a compacted file by the one that it was opened by."""
+    copy = with_both.with_name("copy.memdb")
+    with memdb.open(with_both, **OLD) as db:
+        db.snapshot(copy)
+        db.compact()
+        names = db.health().names
+
+    assert () == names
+    assert (["old"], ["old", "new"]) == (opening(with_both), opening(copy))
+
+
 def test_f3_a_second_change_after_one_that_was_cut_short(tmp_path: Path) -> None:
     """Whoever opened by the old one can change it again; only the newest opens then."""
     folder, path = tmp_path / "disk", tmp_path / "left" / "a.memdb"
@@ -172,7 +237,9 @@ def test_f3_an_interrupt_leaves_one_that_opens(
             with pytest.raises(KeyboardInterrupt):
                 db.rekey(**NEW)
         assert ["old", "new"] == opening(path)
+        assert ("two_keys",) == db.health().names
         db.rekey(key=b"3" * 32)
+        assert db.health().is_well
     assert [] == opening(path)
     with memdb.open(path, key=b"3" * 32) as db:
         assert 1 == len(db.collection("notes"))

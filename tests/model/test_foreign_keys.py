@@ -24,6 +24,7 @@ from hypothesis.stateful import (
 
 import memdb
 from memdb import F, ForeignKey
+from tests.support.effort import times
 
 
 @dataclass
@@ -431,21 +432,21 @@ class ForeignKeyMachine(RuleBasedStateMachine):
             assert [] == self.db.check()
 
 
-def run(factor: int) -> None:
+def run(examples: int) -> None:
     """Run the machine."""
     run_state_machine_as_test(
-        ForeignKeyMachine, settings=settings(max_examples=60 * factor, stateful_step_count=25)
+        ForeignKeyMachine, settings=settings(max_examples=examples, stateful_step_count=25)
     )
 
 
 @pytest.mark.timeout(900)
 def test_foreign_keys_do_what_plain_loops_do() -> None:
     """Whatever is done in whatever order, references hold, and no more is deleted than said."""
-    run(1)
+    run(60)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(1_800)
 def test_foreign_keys_do_what_plain_loops_do_for_long() -> None:
     """The same, ten times as often."""
-    run(10)
+    run(times(600))

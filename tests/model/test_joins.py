@@ -27,6 +27,7 @@ import memdb
 from memdb import F
 from tests.support import naive
 from tests.support.asking_joins import flat, joined_query
+from tests.support.effort import times
 from tests.support.exact import assert_exact
 from tests.support.joined_answers import (
     check_joined,
@@ -433,7 +434,7 @@ def test_joins_are_equal_to_a_naive_evaluation() -> None:
 def test_joins_are_equal_to_a_naive_evaluation_for_long() -> None:
     """The same, seven times as often and twice as long."""
     run_state_machine_as_test(
-        JoinMachine, settings=settings(max_examples=420, stateful_step_count=24)
+        JoinMachine, settings=settings(max_examples=times(420), stateful_step_count=24)
     )
 
 
@@ -447,7 +448,7 @@ def test_the_same_answer_with_any_indexes(seed: int) -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(3_600)
 @given(seed=st.integers(0, 2**32))
-@settings(max_examples=1_500)
+@settings(max_examples=times(1_500))
 def test_the_same_answer_with_any_indexes_for_long(seed: int) -> None:
     """The same, more often."""
     check_with_indexes(random.Random(seed), questions=8)

@@ -32,6 +32,7 @@ from hypothesis.stateful import (
 import memdb
 from memdb import F, _natural_key
 from memdb.indexes import _keys
+from tests.support.effort import times
 from tests.support.exact import assert_exact, is_exact, leaf_key
 from tests.support.model import CollectionModel, forget_open
 from tests.support.samples import SERIALIZERS, RecordKind
@@ -529,7 +530,7 @@ class NaturalKeyMachine(RuleBasedStateMachine):
 RUNS = {"hashed": 40, "with the same hashes": 25}
 
 
-def run(monkeypatch: pytest.MonkeyPatch, how: str, factor: int) -> None:
+def run(monkeypatch: pytest.MonkeyPatch, how: str, examples: int) -> None:
     """Run the machine, with the hashes of keys as they are, or with forty of them for all keys."""
     # The same in each run, so that hypothesis can bring a failure back.
     monkeypatch.setattr(_natural_key, "secrets", SimpleNamespace(randbelow=lambda stop: 5))
@@ -538,7 +539,7 @@ def run(monkeypatch: pytest.MonkeyPatch, how: str, factor: int) -> None:
         monkeypatch.setattr(_natural_key, "digest", lambda *parts: digest(*parts) % 40)
     run_state_machine_as_test(
         NaturalKeyMachine,
-        settings=settings(max_examples=RUNS[how] * factor, stateful_step_count=30),
+        settings=settings(max_examples=examples, stateful_step_count=30),
     )
 
 
@@ -546,7 +547,7 @@ def run(monkeypatch: pytest.MonkeyPatch, how: str, factor: int) -> None:
 @pytest.mark.parametrize("how", RUNS)
 def test_natural_keys_are_equal_to_dicts(monkeypatch: pytest.MonkeyPatch, how: str) -> None:
     """Whatever is done in whatever order, a collection with a key holds what a dict would."""
-    run(monkeypatch, how, 1)
+    run(monkeypatch, how, RUNS[how])
 
 
 @pytest.mark.slow
@@ -556,4 +557,4 @@ def test_natural_keys_are_equal_to_dicts_for_long(
     monkeypatch: pytest.MonkeyPatch, how: str
 ) -> None:
     """The same, ten times as often."""
-    run(monkeypatch, how, 10)
+    run(monkeypatch, how, times(10 * RUNS[how]))

@@ -30,6 +30,7 @@ from hypothesis.stateful import (
 
 import memdb
 from memdb import F
+from tests.support.effort import times
 from tests.support.exact import assert_exact
 from tests.support.model import CollectionModel, forget_open
 from tests.support.samples import BY_NAME, SERIALIZERS
@@ -408,21 +409,21 @@ class PolymorphicMachine(RuleBasedStateMachine):
             assert [] == self.db.check()
 
 
-def run(factor: int) -> None:
+def run(examples: int) -> None:
     """Run the machine."""
     run_state_machine_as_test(
-        PolymorphicMachine, settings=settings(max_examples=35 * factor, stateful_step_count=25)
+        PolymorphicMachine, settings=settings(max_examples=examples, stateful_step_count=25)
     )
 
 
 @pytest.mark.timeout(900)
 def test_collections_of_several_classes_are_equal_to_dicts() -> None:
     """Whatever is done in whatever order, each record comes back with its class and values."""
-    run(1)
+    run(35)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(1_800)
 def test_collections_of_several_classes_are_equal_to_dicts_for_long() -> None:
     """The same, ten times as often."""
-    run(10)
+    run(times(350))

@@ -34,6 +34,7 @@ from tests.support.answers import (
     check_selection,
 )
 from tests.support.asking import query_for
+from tests.support.effort import times
 from tests.support.exact import assert_exact
 from tests.support.indexes import check_contents
 from tests.support.naive import Question, Row
@@ -468,7 +469,7 @@ def test_queries_are_equal_to_a_naive_evaluation() -> None:
 def test_queries_are_equal_to_a_naive_evaluation_for_long() -> None:
     """The same, seven times as often and twice as long."""
     run_state_machine_as_test(
-        QueryMachine, settings=settings(max_examples=280, stateful_step_count=24)
+        QueryMachine, settings=settings(max_examples=times(280), stateful_step_count=24)
     )
 
 

@@ -24,6 +24,7 @@ from hypothesis.stateful import (
 import memdb
 from memdb import F
 from tests.support.concurrently import run_all
+from tests.support.effort import times
 from tests.support.exact import assert_exact, is_exact
 from tests.support.model import CollectionModel, forget_open
 from tests.support.samples import KINDS, SERIALIZERS, RecordKind
@@ -567,5 +568,5 @@ def test_database_is_equal_to_dicts_for_long(where: str) -> None:
     """The same, five times as often and three times as long."""
     machine, examples, steps = RUNS[where]
     run_state_machine_as_test(
-        machine, settings=settings(max_examples=5 * examples, stateful_step_count=3 * steps)
+        machine, settings=settings(max_examples=times(5 * examples), stateful_step_count=3 * steps)
     )

@@ -224,9 +224,9 @@ def write_indexes(path: Path, **settings: Any) -> None:
         loose.insert({"n": 7.5})
 
 
-def write_compacted(path: Path) -> None:
+def write_compacted(path: Path, **settings: Any) -> None:
     """Compact a file that has old versions, and write to it while that goes on and afterwards."""
-    with memdb.open(path) as db:
+    with memdb.open(path, **settings) as db:
         items, notes = db.collection(Item), db.collection("notes")
         for number in range(8):
             items.insert(item(number))
@@ -297,6 +297,7 @@ def golden_files() -> dict[str, Any]:
         "v2-binary": functools.partial(write_all_kinds, serializer="binary", key=KEY),
         "v2-keys": functools.partial(golden_classes.write_keys, key=KEY),
         "v2-marked": write_marked,
+        "v2-compacted": functools.partial(write_compacted, key=KEY),
         "v2-indexes": functools.partial(write_indexes, key=KEY),
     }
 

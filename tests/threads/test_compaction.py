@@ -14,7 +14,7 @@ import pytest
 
 import memdb
 from memdb import F, HashIndex, SortedIndex
-from memdb.storage import _check
+from memdb.storage import Log, _check
 from tests.support.concurrently import run_all, switching_often
 from tests.support.interrupts import Timer
 
@@ -236,3 +236,46 @@ def test_an_interrupt_comes_before_or_after_the_change(tmp_path: Path) -> None:
         assert [] == db.check()
 
     assert [path] == list(tmp_path.iterdir())
+
+
+def test_indexes_are_not_saved_while_the_file_changes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a checkpoint writes of an index is in the file whose catalogue names it."""
+    path = tmp_path / "a"
+    appended = threading.Event()
+    over = threading.Event()
+    append = Log.append_index
+
+    def slow(self: Log, *arguments: Any) -> Any:
+        found = append(self, *arguments)
+        self.lock.release()
+        try:
+            appended.set()
+            # The file would be another one by then, if it could be.
+            over.wait(0.5)
+        finally:
+            self.lock.acquire()
+        return found
+
+    with memdb.open(path) as db:
+        items = db.collection(Item, indexes=[SortedIndex("value")])
+        items.insert_many([Item(0, number % 100, "") for number in range(12_000)])
+        assert items.where(F.value == 7).count() == 120
+        checkpoint = threading.Thread(target=db.checkpoint)
+
+        def progress(done: int, total: int, unit: str, /) -> None:
+            if not appended.is_set():
+                checkpoint.start()
+                assert appended.wait(60)
+
+        monkeypatch.setattr(Log, "append_index", slow)
+        db.compact(progress=progress)
+        over.set()
+        checkpoint.join()
+        monkeypatch.undo()
+        assert [] == db.check()
+    with memdb.open(path) as db:
+        items = db.collection(Item, indexes=[SortedIndex("value")])
+        assert items.where(F.value == 7).count() == 120
+        assert [] == db.check()

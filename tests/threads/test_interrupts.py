@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 import memdb
+from tests.support.effort import times
 from tests.support.interrupts import Interrupt, Timer, interrupted_at
 
 State = dict[str, dict[int, Any]]
@@ -307,7 +308,7 @@ class TestSignals:
     @pytest.mark.parametrize("seed", range(2, 5))
     def test_changes_for_long(self, tmp_path: Path, seed: int) -> None:
         """The same, more often."""
-        self.run(tmp_path / "a", turns=20_000, seed=seed)
+        self.run(tmp_path / "a", turns=times(20_000), seed=seed)
 
     def run(self, path: Path, turns: int, seed: int) -> None:
         chance = random.Random(seed)

@@ -15,6 +15,7 @@ import pytest
 
 import memdb
 from memdb import F, P
+from tests.support.effort import every
 from tests.support.interrupts import Interrupt, Timer, interrupted_at
 from tests.support.shop import Order, OrderLine, Shop, add_indexes, make_shop
 from tests.threads.test_interrupts import in_time
@@ -23,7 +24,9 @@ from tests.threads.test_interrupts import in_time
 MOST_PLACES = 60_000
 
 # Each place needs a fresh shop.
-STEPS = pytest.mark.parametrize("step", [199, pytest.param(5, marks=pytest.mark.slow)])
+STEPS = pytest.mark.parametrize(
+    "step", [199, pytest.param(every(5), marks=pytest.mark.slow, id="5")]
+)
 
 # An interrupt while a generator is thrown away comes out nowhere.
 LOST = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
@@ -140,6 +143,90 @@ def test_second_time(step: int) -> None:
                 assert len(expected) == query.count() == len(prepared()), place
                 if not interrupt.is_done:
                     break
+
+
+PREPARED: dict[str, Callable[[Shop], Any]] = {
+    "all": lambda shop: shop.orders.where().join(shop.customers, on=F.customer_id),
+    "pairs": lambda shop: shop.customers.where().join_many(
+        shop.orders, on=(F.id, F.customer_id), as_="found"
+    ),
+    "inner": lambda shop: shop.orders.where(F.total >= P.least).join(
+        shop.customers, on=F.customer_id, how="inner"
+    ),
+    "more": lambda shop: (
+        shop.orders.where(F.total >= P.least)
+        .join(shop.customers, on=F.customer_id)
+        .where(F.customer.region == "EU")
+        .order_by("-total")
+    ),
+    "nested": _nested,
+}
+
+
+@pytest.mark.parametrize("name", PREPARED)
+@pytest.mark.parametrize("step", [23, pytest.param(3, marks=pytest.mark.slow)])
+@LOST
+def test_preparing(name: str, step: int) -> None:
+    """An interrupted prepare() leaves nothing behind that the next one would stumble over."""
+    with memdb.open(None) as db:
+        shop = make_shop(db)
+        query = PREPARED[name](shop)
+        given = dict.fromkeys(query.prepare()._required, 15)  # type: ignore[attr-defined]
+        expected = query.prepare()(**given)
+        for number in range(0, MOST_PLACES, step):
+            # All plans are made anew.
+            shop.orders.indexes.add(memdb.HashIndex("customer_id", name="i"))
+            shop.customers.indexes.add(memdb.SortedIndex("region", name="i"))
+            place = ""
+            try:
+                with interrupted_at(number) as interrupt:
+                    query.prepare()
+            except Interrupt as error:
+                place = str(error)
+            prepared = query.prepare()
+            for _ in range(2):
+                assert expected == in_time(lambda prepared=prepared: prepared(**given)), place
+                assert len(expected) == prepared.count(**given), place
+            shop.orders.indexes.drop("i")
+            shop.customers.indexes.drop("i")
+            assert expected == prepared(**given), place
+            if not interrupt.is_done:
+                break
+        assert number > step
+        assert [] == db.check()
+
+
+@pytest.mark.parametrize("name", PREPARED)
+@pytest.mark.parametrize("step", [23, pytest.param(3, marks=pytest.mark.slow)])
+@LOST
+def test_preparing_again(name: str, step: int) -> None:
+    """A prepared query that is interrupted while indexes let it be made anew is as fast as ever."""
+    with memdb.open(None) as db:
+        shop = make_shop(db)
+        prepared: Any = PREPARED[name](shop).prepare()
+        given = dict.fromkeys(prepared._required, 15)
+        expected, is_fast = prepared(**given), prepared._fast is not None
+        for number in range(0, MOST_PLACES, step):
+            is_there = "i" in shop.orders.indexes
+            for collection, field in ((shop.orders, "customer_id"), (shop.customers, "region")):
+                if is_there:
+                    collection.indexes.drop("i")
+                else:
+                    collection.indexes.add(memdb.HashIndex(field, name="i"))
+            place = ""
+            try:
+                with interrupted_at(number) as interrupt:
+                    (prepared if number % 2 else prepared.count)(**given)
+            except Interrupt as error:
+                place = str(error)
+            assert expected == in_time(lambda: prepared(**given)), place
+            assert len(expected) == prepared.count(**given), place
+            if is_fast:
+                assert prepared._fast(**given) is not None, place
+            if not interrupt.is_done and number % 2:
+                break
+        assert number > step
+        assert [] == db.check()
 
 
 @pytest.mark.parametrize("step", [11, pytest.param(1, marks=pytest.mark.slow)])

@@ -16,6 +16,7 @@ import pytest
 
 import memdb
 from memdb import F
+from memdb.storage import Follower
 from tests.support.concurrently import and_then, run_all, switching_often, until
 from tests.support.following import Town, User
 from tests.support.interrupts import Interrupt, interrupted_at
@@ -371,3 +372,127 @@ class TestInterrupts:
                 place += 1
             assert place > 50
             assert [] == reader.check()
+
+    @pytest.mark.parametrize("compacts", [False, True])
+    def test_every_place_of_a_new_collection(self, tmp_path: Path, compacts: bool) -> None:
+        """A collection that was asked for before it was in the file is found all the same."""
+        path = tmp_path / "a"
+        with memdb.open(path) as writer:
+            before = path.read_bytes()
+            writer.collection(Town).insert(Town("Bath", 1))
+            writer.collection(User, key="email").insert(User("a@x", 1))
+            if compacts:
+                writer.compact()
+            after = path.read_bytes()
+        is_done = False
+        place = 0
+        while not is_done:
+            # What the writer has done again, without its syncs.
+            path, other = tmp_path / f"{place}", tmp_path / "other"
+            path.write_bytes(before)
+            other.write_bytes(after)
+            with memdb.open(path, "r") as reader:
+                seen, users = reader.collection(Town), reader.collection(User, key="email")
+                if compacts:
+                    other.rename(path)
+                else:
+                    with path.open("r+b") as file:
+                        file.write(after)
+                with contextlib.suppress(Interrupt), interrupted_at(place) as interrupt:
+                    reader.refresh()
+                is_done = not interrupt.is_done
+                reader.refresh()
+                assert [town.people for town in seen] == [1], place
+                assert users.get("a@x") == User("a@x", 1), place
+            path.unlink()
+            place += 3
+        assert place > 200
+
+
+def test_health_waits_for_no_refresh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While another thread takes in what there is, which may take long, health is told at once."""
+    path = tmp_path / "a"
+    with memdb.open(path) as writer, memdb.open(path, "r") as reader:
+        writer.collection(Town).insert(Town("Bath", 1))
+        look = Follower.look
+        is_in, is_over = threading.Event(), threading.Event()
+
+        def slow(self: Follower, length: int) -> Any:
+            is_in.set()
+            assert is_over.wait(60)
+            return look(self, length)
+
+        monkeypatch.setattr(Follower, "look", slow)
+
+        def ask() -> None:
+            assert is_in.wait(60)
+            assert reader.health().is_well
+
+        run_all(reader.refresh, and_then(is_over, ask))
+
+
+class TestViewsMeanwhile:
+    """Views that are made while something else happens to the database."""
+
+    @pytest.mark.parametrize("mode", ["rw", "r"])
+    def test_closing(self, tmp_path: Path, mode: Any) -> None:
+        """Whoever reads from a view is told that it is closed, however late it was made."""
+        path = tmp_path / "a"
+        with memdb.open(path) as writer:
+            fill(writer)
+        for turn in range(10):
+            db = memdb.open(path, mode)
+            towns = db.collection(Town)
+            if mode == "rw":
+                towns.update(towns.ids()[0], people=turn)
+            views: list[memdb.View] = []
+
+            def look(db: memdb.Database = db, views: list[memdb.View] = views) -> None:
+                with contextlib.suppress(memdb.ClosedError):
+                    while True:
+                        view = db.view()
+                        views.append(view)
+                        with contextlib.suppress(memdb.ClosedError):
+                            assert len(list(view.collection(Town))) == SIZE
+                            assert view.time is not None
+
+            def close(db: memdb.Database = db, views: list[memdb.View] = views) -> None:
+                while len(views) < 30:
+                    time.sleep(0.0005)
+                db.close()
+
+            run_all(look, look, look, close)
+            assert all(view.is_closed for view in views)
+
+    @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+    def test_forking(self, tmp_path: Path) -> None:
+        """A process can be forked while other threads make views; in the child none is usable."""
+        path = tmp_path / "a"
+        with memdb.open(path) as db:
+            fill(db)
+            db.collection(Town)
+            is_over = threading.Event()
+
+            def errors(view: memdb.View) -> list[str]:
+                found = []
+                for call in (
+                    db.view,
+                    lambda: view.collection(Town),
+                    lambda: len(view.collections()),
+                ):
+                    try:
+                        call()
+                    except memdb.MemdbError as error:
+                        found.append(type(error).__name__)
+                return found
+
+            def fork() -> None:
+                view = db.view()
+                for _ in range(20):
+                    assert in_fork(lambda: errors(view)) == ["ForkedError"] * 3
+
+            def look() -> None:
+                with db.view() as view:
+                    assert len(view.collection(Town)) == SIZE
+
+            run_all(and_then(is_over, fork), until(is_over, look), until(is_over, look))

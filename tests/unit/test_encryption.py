@@ -714,6 +714,20 @@ def test_a_reader_goes_on_after_rekey(path: Path) -> None:
         assert "Ann" == reader.collection(Person)[1].name
 
 
+def test_a_reader_whose_file_is_another_one_now(path: Path) -> None:
+    """It has another data key, also where it was made with the same key; what was read stays."""
+    make(path, key=KEY)
+    with memdb.open(path, "r", key=KEY) as reader:
+        people = reader.collection(Person)
+        path.unlink()
+        make(path, key=KEY)
+        for _ in range(2):
+            with pytest.raises(WrongKeyError, match="another database lies there"):
+                reader.refresh()
+
+        assert (1, ("refresh_failed",)) == (len(people), reader.health().names[:1])
+
+
 @pytest.mark.parametrize(
     ("settings", "error"),
     [

@@ -155,9 +155,9 @@ class Opened:
 def opened(
     path: Path, cls: Any, indexes: Callable[[], list[Any]], **settings: Any
 ) -> Iterator[Opened]:
-    """Open a file with two people."""
+    """Open a file with two people, into which nothing is written in the background."""
     first, second = made(cls, "a@x", "ann", 1, "tv"), made(cls, "b@x", "bob", 2, "sea")
-    with memdb.open(path, **settings) as db:
+    with memdb.open(path, **{"flush_interval": 86_400.0, **settings}) as db:
         people = db.collection(cls, indexes=indexes())
         assert [1, 2] == people.insert_many([first, second])
         expected = dict(enumerate(map(with_identity, (first, second), (1, 2)), 1))

@@ -139,7 +139,7 @@ def test_d2_self_reference_is_refused(tmp_path: Path, serializer: str, where: st
     """A record that contains itself is refused with the path of the field, and nothing changes."""
     path = tmp_path / "a.memdb"
     record, place = rings()[where]
-    with memdb.open(path, serializer=serializer) as db:
+    with memdb.open(path, serializer=serializer, flush_interval=86_400.0) as db:
         collection = db.collection(type(record))
         good = Anything(1) if type(record) is Anything else Ring("good")
         collection.insert(good)
@@ -337,7 +337,7 @@ def check_absent(things: memdb.Collection[Any], identity: Any) -> None:
 def test_d3_what_is_no_identity_is_refused_in_a_record(tmp_path: Path, identity: Any) -> None:
     """A record that asks for such an identity is refused by every way of writing."""
     path = tmp_path / "a.memdb"
-    with memdb.open(path) as db:
+    with memdb.open(path, flush_interval=86_400.0) as db:
         ways: list[tuple[Any, memdb.Collection[Any]]] = [
             (Item, db.collection(Item)),
             (lambda value, id: {"value": value, "id": id}, db.collection("things")),

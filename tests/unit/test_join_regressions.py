@@ -392,6 +392,42 @@ def test_count_where_several_belong(db: memdb.Database, is_indexed: bool) -> Non
     assert 1 == len(outcomes)
 
 
+@pytest.mark.parametrize("how", ["left", "inner"])
+@pytest.mark.parametrize("is_indexed", [False, True], ids=["plain", "indexed"])
+def test_count_gives_a_number_where_all_raises(
+    db: memdb.Database, is_indexed: bool, how: Any
+) -> None:
+    """Several belong to one: count() and exists() need no rows, whose making is refused."""
+    shop = make_shop(db)
+    if is_indexed:
+        add_indexes(shop)
+    query = shop.customers.where().join(shop.orders, back=F.customer_id, how=how)
+    limited = shop.customers.where(F.id <= P.most).join(shop.orders, back=F.customer_id, how=how)
+    ordered = query.order_by(F.order.total)
+    count = 4 if how == "left" else 2
+
+    def check() -> None:
+        for each, given in ((query, {}), (limited, {"most": 9})):
+            prepared = each.prepare()
+            with pytest.raises(memdb.QueryError, match=r"order: join\(\) expects one record"):
+                prepared(**given)
+            assert count == prepared.count(**given)
+        with pytest.raises(memdb.QueryError, match=r"order: join\(\) expects one record"):
+            query.all()
+        assert count == query.count()
+        assert query.exists()
+        assert ordered.exists()
+        assert [True, False] == [query.skip(n).exists() for n in (count - 1, count)]
+        # To the second customer one belongs, to the others none.
+        assert [2, 3, 4][: count - 1] == [row.customer.id for row in query.where(F.id > 1)]
+
+    check()
+    with db.transaction():
+        shop.customers.update(4, region="AS")
+        check()
+    check()
+
+
 def test_constant_that_names_nothing_in_a_chain(db: memdb.Database) -> None:
     """A join behind one that drops everything gives nothing, at once."""
     lefts, rights = db.collection("left"), db.collection("right")

@@ -132,17 +132,18 @@ def test_an_incremental_snapshot_copies_what_is_new(tmp_path: Path, kind: str) -
     assert [] == memdb.check(first, **key)
 
 
-def test_what_can_be_no_base_is_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize("key", [{}, {"key": KEY}], ids=["plain", "encrypted"])
+def test_what_can_be_no_base_is_refused(tmp_path: Path, key: dict[str, Any]) -> None:
     """Another file's, a newer one, one from before a compaction, a changed one."""
     path, other, newer = tmp_path / "a.memdb", tmp_path / "b.memdb", tmp_path / "newer.memdb"
     changed, before = tmp_path / "changed.memdb", tmp_path / "before.memdb"
-    filled(other).close()
-    with filled(path) as db:
+    filled(other, **key).close()
+    with filled(path, **key) as db:
         db.snapshot(changed)
         db.snapshot(before)
-    with memdb.open(changed) as db:
+    with memdb.open(changed, **key) as db:
         db.collection("notes").insert({"a": "elsewhere"})
-    with memdb.open(path) as db:
+    with memdb.open(path, **key) as db:
         db.collection("notes").insert_many([{"a": "here"}] * 50)
         copies = {each: each.read_bytes() for each in (other, changed)}
         for base, reason in ((other, "another file"), (changed, "differ"), (path, "itself")):
@@ -152,16 +153,37 @@ def test_what_can_be_no_base_is_refused(tmp_path: Path) -> None:
                 with pytest.raises(memdb.FileTakenError, match=reason):
                     db.snapshot(target, base=base)
         db.snapshot(newer)
-        with pytest.raises(memdb.FileMissingError):
-            db.snapshot(tmp_path / "no.memdb", base=tmp_path / "no.memdb")
+        for target in (tmp_path / "no.memdb", tmp_path / "new.memdb"):
+            with pytest.raises(memdb.FileMissingError, match="no older snapshot"):
+                db.snapshot(target, base=tmp_path / "no.memdb")
         db.compact()
         with pytest.raises(memdb.FileTakenError, match="before a compaction"):
             db.snapshot(before, base=before)
-    with memdb.open(before) as db, pytest.raises(memdb.FileTakenError, match=r"another file|more"):
+    with (
+        memdb.open(before, **key) as db,
+        pytest.raises(memdb.FileTakenError, match=r"another file|more"),
+    ):
         db.snapshot(newer, base=newer)
 
     assert copies == {each: each.read_bytes() for each in copies}
     assert not (tmp_path / "no.memdb").exists() and not (tmp_path / "new.memdb").exists()
+
+
+def test_a_reader_extends_not_its_own_file(tmp_path: Path) -> None:
+    """Also not under another name, where no lock is in the way: it has not changed."""
+    path, hard, soft = tmp_path / "a.memdb", tmp_path / "hard.memdb", tmp_path / "soft.memdb"
+    filled(path).close()
+    os.link(path, hard)
+    soft.symlink_to(path)
+    before = path.read_bytes()
+    with memdb.open(path, "r") as db:
+        for target in (path, hard, soft):
+            for base in (path, hard, soft):
+                with pytest.raises(memdb.FileTakenError, match="is the file itself"):
+                    db.snapshot(target, base=base)
+
+    assert before == path.read_bytes()
+    assert {path, hard, soft} == set(tmp_path.iterdir())
 
 
 def test_existing_paths_are_refused(tmp_path: Path) -> None:
@@ -351,6 +373,55 @@ def test_archives_are_looked_into(tmp_path: Path) -> None:
     assert expected == found
     assert [0, 1] == [record["a"] for record in content(named.path)]
     assert not (tmp_path / "no.memdb").exists()
+
+
+@pytest.mark.parametrize("settings", [{}, {"key": KEY}])
+def test_an_archive_that_is_named_is_enough(tmp_path: Path, settings: dict[str, Any]) -> None:
+    """It holds what it holds, though a later compaction kept nothing; what is in none is told."""
+    path, archive, stranger = (tmp_path / f"{name}.memdb" for name in ("a", "archive", "other"))
+    times, states = [], []
+    with memdb.open(path, **settings) as db:
+        notes = db.collection("notes")
+
+        def commit(number: int) -> None:
+            notes.insert({"a": number})
+            time.sleep(0.002)
+            times.append(datetime.now(UTC))
+            states.append(list(notes))
+            time.sleep(0.002)
+
+        for number in range(3):
+            commit(number)
+        # The archive knows of the moments before its last commit only.
+        notes.update(1, a=-1)
+        db.compact(archive=archive)
+        commit(3)
+        notes.update(1, a=-2)
+        if settings:
+            db.rekey(key=b"2" * 32)
+        db.compact()
+        commit(4)
+    with filled(stranger, **settings) as db:
+        pass
+    given = {"key": b"2" * 32} if settings else {}
+    found = []
+    for number, when in enumerate(times):
+        try:
+            result = memdb.restore(
+                path, when, to=tmp_path / f"{number}.memdb", archives=[archive], **given
+            )
+        except memdb.CommitNotFoundError:
+            found.append(None)
+            continue
+        with memdb.open(result.path, **(settings if number < 3 else given)) as db:
+            assert [] == db.check()
+            found.append(list(db.collection("notes")))
+    with pytest.raises(memdb.CommitNotFoundError):
+        memdb.restore(path, times[0], to=tmp_path / "no", archives=[stranger], **given)
+    with pytest.raises(memdb.ConfigError, match="archives="):
+        memdb.restore(path, times[0], to=tmp_path / "no", archives=str(archive), **given)
+
+    assert [*states[:3], None, states[4]] == found
 
 
 def test_a_compacted_file_begins_with_a_whole_state(tmp_path: Path) -> None:
