@@ -130,6 +130,9 @@ def copy_range(prefix: Prefix, file: File, start: int, progress: Progress) -> No
                 path=file.path,
                 offset=offset,
             )
+        # While the next piece is copied and compared: a snapshot of 129 MB takes 126 ms instead
+        # of 164 then (`benchmark.maintenance`).
+        file.begin_sync(offset, size)
         progress(offset + size - LOG_START, end - LOG_START, "bytes")
 
 

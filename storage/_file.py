@@ -97,6 +97,9 @@ class File(Protocol):
     def copy_from(self, source: File, offset: int, size: int) -> None:
         """Copy ``size`` bytes at ``offset`` of another file to the same place of this one."""
 
+    def begin_sync(self, offset: int, size: int) -> None:
+        """Have the system begin to write a range to the disk; nothing is promised of it."""
+
     def duplicate(self) -> File:
         """Return another object for the same file, whose closing leaves this one open.
 
@@ -347,6 +350,13 @@ class _OSFile:
             self.write(offset, data)
             offset += len(data)
 
+    def begin_sync(self, offset: int, size: int) -> None:
+        """Have the system begin to write a range to the disk; nothing is promised of it."""
+        if hasattr(os, "posix_fadvise"):
+            # Linux begins to write what is to be given up; pages that are dirty stay until then.
+            with contextlib.suppress(OSError):
+                os.posix_fadvise(self._fd, offset, size, os.POSIX_FADV_DONTNEED)
+
     def duplicate(self) -> OSFile:
         """Return another object for the same file."""
         made = type(self).__new__(type(self))
@@ -506,6 +516,9 @@ class MemoryFile:
     def copy_from(self, source: File, offset: int, size: int) -> None:
         """Copy ``size`` bytes at ``offset`` of another file to the same place of this one."""
         self.write(offset, source.read(offset, size))
+
+    def begin_sync(self, offset: int, size: int) -> None:
+        """Do nothing: memory has no disk to reach."""
 
     def duplicate(self) -> MemoryFile:
         """Return the same: it has nothing to close."""

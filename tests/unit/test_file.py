@@ -126,6 +126,14 @@ class FileContract:
 
         assert b"abc" == file.read(0, 10)
 
+    def test_begin_sync_changes_nothing(self, file: File) -> None:
+        """Beginning to sync leaves the bytes as they are, also behind the end."""
+        file.write(0, b"abc")
+        file.begin_sync(0, 3)
+        file.begin_sync(8192, 4096)
+
+        assert b"abc" == file.read(0, 10)
+
     def test_lock_is_free_at_first(self, file: File) -> None:
         """The first to ask gets the lock."""
         assert file.lock() is True
