@@ -427,7 +427,7 @@ def test_d3_what_can_be_no_key_is_refused(tmp_path: Path, key: Any) -> None:
     The error names the field and the type.
     """
     path = tmp_path / "a.memdb"
-    with memdb.open(path) as db:
+    with memdb.open(path, flush_interval=86_400.0) as db:
         things = db.collection("things", key="value")
         things.insert({"value": 1})
         before = path.read_bytes()
