@@ -68,7 +68,11 @@ class File(Protocol):
         """Write all of ``data`` at ``offset``."""
 
     def map(self, length: int, access: MapAccess) -> mmap.mmap:
-        """Map the first ``length`` bytes; later maps leave earlier ones usable."""
+        """Map the first ``length`` bytes; later maps leave earlier ones usable.
+
+        For reading only as many of them as there are by now, since another process may have cut
+        off what is behind the log.
+        """
 
     def reserve(self, length: int) -> None:
         """Make the file at least ``length`` long, zeros, with the space allocated.
@@ -245,7 +249,15 @@ class _OSFile:
 
     def map(self, length: int, access: MapAccess) -> mmap.mmap:
         """Map the first ``length`` bytes; earlier maps stay usable."""
-        return mmap.mmap(self._fd, length, access=_ACCESS[access])
+        try:
+            return mmap.mmap(self._fd, length, access=_ACCESS[access])
+        except ValueError:
+            present = os.fstat(self._fd).st_size
+            if access != "read" or min(present, length) <= 0:
+                raise
+        # A writer has closed the file since its length was asked for, and given back what he had
+        # reserved behind the log.
+        return self.map(min(length, present), access)
 
     def reserve(self, length: int) -> None:
         """Allocate the file up to ``length``; on failure it has its old length."""

@@ -479,3 +479,18 @@ def test_write_beside_never_overwrites(tmp_path: Path) -> None:
 
     assert ["a.torn", "a.torn-1", "a.torn-2"] == [os.path.basename(name) for name in names]
     assert [b"1", b"2", b"3"] == [Path(name).read_bytes() for name in names]
+
+
+def test_a_file_that_is_cut_while_it_is_mapped(tmp_path: Path) -> None:
+    """A writer gives back what it had reserved; a reader who had asked for the length maps on."""
+    path = tmp_path / "a"
+    path.write_bytes(b"x" * 10_000)
+    file = OSFile(str(path), write=False)
+    length = file.length()
+    os.truncate(path, 5_000)
+
+    assert b"x" * 5_000 == file.map(length, "read")[:]
+    os.truncate(path, 0)
+    with pytest.raises(ValueError, match="mmap"):
+        file.map(length, "read")
+    file.close()

@@ -445,3 +445,25 @@ class TestReplacedFiles:
             self.make(path, "Ely")
             assert reader.refresh()
             assert [town.name for town in seen] == ["Bath", "Ely"]
+
+
+def test_a_writer_that_closes_while_its_file_is_mapped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A refresh between the look at the length and the mapping takes in what was committed."""
+    path = tmp_path / "a.memdb"
+    with memdb.open(path) as writer:
+        writer.collection("notes").insert({"n": 0})
+    reader = memdb.open(path, mode="r")
+    with memdb.open(path) as writer:
+        writer.collection("notes").insert_many([{"n": n} for n in range(1, 1_000)])
+        file = reader._engine.log.file
+        length = file.length()
+    assert os.path.getsize(path) < length
+    monkeypatch.setattr(type(file), "length", lambda _: length)
+
+    assert reader.refresh()
+    monkeypatch.undo()
+    assert 1_000 == len(reader.collection("notes"))
+    assert {"n": 999, "id": 1_000} == reader.collection("notes")[1_000]
+    reader.close()
