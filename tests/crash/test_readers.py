@@ -14,6 +14,7 @@ import pytest
 import memdb
 from tests.crash import children
 from tests.crash.children import Account, collections, state_of
+from tests.support.effort import times
 from tests.support.faulty import FaultyFile, drop, open_on
 from tests.support.processes import Child
 
@@ -56,7 +57,7 @@ def test_a_reader_beside_a_writer_sees_whole_transactions(tmp_path: Path) -> Non
 @pytest.mark.timeout(1200)
 def test_a_reader_that_opens_thousands_of_times(tmp_path: Path) -> None:
     """A reader that opens thousands of times beside a writer meets no error and nothing half."""
-    seen = [read_beside_a_writer(tmp_path / f"{number}.memdb", 500) for number in range(10)]
+    seen = [read_beside_a_writer(tmp_path / f"{number}.memdb", 500) for number in range(times(10))]
 
     assert min(seen) > 10
 

@@ -319,7 +319,7 @@ def test_power_losses_in_a_row(tmp_path: Path, durability: str) -> None:
 @pytest.mark.parametrize("durability", MODES)
 def test_many_power_losses_in_a_row(tmp_path: Path, durability: str) -> None:
     """After hundreds of power losses too a state comes back that was."""
-    for seed in range(100, 125):
+    for seed in range(100, 100 + times(25)):
         (tmp_path / "a.memdb").unlink(missing_ok=True)
         lose_power_again_and_again(tmp_path, durability, seed, 30)
 

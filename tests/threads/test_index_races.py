@@ -17,6 +17,7 @@ from memdb._index_set import IndexSet
 from memdb.query import F, P, _plans, _prepared
 from memdb.query._plan_source import PlanWriter
 from tests.support.concurrently import and_then, run_all, switching_often, until
+from tests.support.effort import every
 from tests.support.interrupts import Interrupt, interrupted_at
 from tests.support.processes import in_fork
 
@@ -154,7 +155,9 @@ OPERATIONS: dict[str, tuple[Callable[[memdb.Collection[Item]], object], list[str
     ),
     "add plain": (lambda items: items.indexes.add(memdb.SortedIndex("tags")), ["a", "u", "tags"]),
 }
-STEPS = pytest.mark.parametrize("step", [13, pytest.param(1, marks=pytest.mark.slow)])
+STEPS = pytest.mark.parametrize(
+    "step", [13, pytest.param(every(1), marks=pytest.mark.slow, id="1")]
+)
 
 
 # What is raised in a generator that nobody goes on with comes out nowhere.
@@ -260,7 +263,7 @@ ASKS: dict[str, Callable[[memdb.Collection[Item], Any], object]] = {
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-@pytest.mark.parametrize("step", [29, pytest.param(3, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("step", [29, pytest.param(every(3), marks=pytest.mark.slow, id="3")])
 @pytest.mark.parametrize("ask", ASKS)
 def test_every_place_of_compiling(ask: str, step: int) -> None:
     """Wherever a query that is compiled anew is interrupted, all queries are right afterwards."""

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 import memdb
-from tests.support.effort import times
+from tests.support.effort import every, times
 from tests.support.interrupts import Interrupt, Timer, interrupted_at
 
 State = dict[str, dict[int, Any]]
@@ -25,7 +25,9 @@ State = dict[str, dict[int, Any]]
 MOST_PLACES = 5_000
 
 # On files each place costs some syncs.
-STEPS = pytest.mark.parametrize("step", [11, pytest.param(1, marks=pytest.mark.slow)])
+STEPS = pytest.mark.parametrize(
+    "step", [11, pytest.param(every(1), marks=pytest.mark.slow, id="1")]
+)
 
 
 @dataclass

@@ -11,6 +11,7 @@ import pytest
 
 import memdb
 from memdb.indexes import _hashed as hashed
+from tests.support.effort import every
 from tests.support.interrupts import Interrupt, interrupted_at
 
 # More than any of the operations here has.
@@ -71,7 +72,7 @@ def state_of_file(db: memdb.Database, path: Path) -> dict[Any, User]:
 
 
 @pytest.mark.parametrize("name", OPERATIONS)
-@pytest.mark.parametrize("step", [7, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("step", [7, pytest.param(every(1), marks=pytest.mark.slow, id="1")])
 def test_every_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, step: int) -> None:
     """Wherever a change by key is interrupted, it is done or not, and later ones are made."""
     monkeypatch.setattr(hashed, "_LEAST_BITS", 4)

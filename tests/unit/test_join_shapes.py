@@ -31,6 +31,7 @@ from benchmark.queries.shapes_foreign import (
     top_joined_shapes,
 )
 from benchmark.queries.shapes_joins import JOIN_SHAPES
+from tests.support.effort import times
 
 Rows = dict[str, list[Any]]
 Tables = dict[str, Any]
@@ -111,7 +112,7 @@ def test_foreign(foreign: tuple[Tables, Rows], shape: JoinShape) -> None:
     [
         10_000,
         pytest.param(100_000, marks=pytest.mark.slow),
-        pytest.param(500_000, marks=pytest.mark.slow),
+        pytest.param(times(500_000), marks=pytest.mark.slow, id="500000"),
     ],
 )
 def test_top(count: int) -> None:
