@@ -17,7 +17,8 @@ from memdb.storage._recovery import LogState, Window, load, read_root, walk
 # looked at, so that a reader that was away for long does not keep others waiting for long.
 _ROUND_BYTES = 1 << 20
 # Few, as mostly little has come; and because reading what a writer is about to write takes it out
-# of his processor's cache: with 64 KiB a busy reader costs him a tenth (benchmark ``readers``).
+# of his processor's cache: with 64 KiB a busy reader costs him a tenth (benchmark
+# ``beside_reader``).
 _PIECE_BYTES = 1 << 10
 
 
